@@ -81,6 +81,7 @@ Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
                             (a.backward ? model.backward_relative : 1.0) *
                             (a.dtype == DataType::Fp8 ? model.eight_bit_relative : 1.0);
   const double rate = sheet.peak(a.dtype).value() * efficiency;
+  // The backward pass has five GEMMs where the forward pass has two.
   const double per_key = 2.0 * std::min(rows_per_block, static_cast<double>(a.query_length)) *
                          static_cast<double>(a.head_dim_qk + a.head_dim_v) *
                          (a.backward ? 2.5 : 1.0);

@@ -228,6 +228,8 @@ Cost module_cost(const GpuProfile& profile, const ExpertTable& table, const Expe
   const auto observations = table.observations.find({module.precision, module.routing});
   if (observations == table.observations.end())
     return {module_model_time(profile, module), Provenance::Extrapolated};
+  // A kind that was not measured gets a family of its own, which has no observations. Only the
+  // smooth field then contributes.
   const auto family = known ? static_cast<std::size_t>(std::distance(table.series.begin(), found))
                             : table.series.size();
   const double correction = kriged(observations->second, spot_of(module, family));

@@ -132,6 +132,7 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
     const std::int64_t tiles = tiles_of(tile);
     const FlopsPerSecond rate{peak_of_sm * tile_rate(model, tile)};
     for (const std::int64_t split : splits) {
+      // A part of k has at least four steps of the main loop.
       if (split > 1 && k < split * tile.k * 4) break;
       const Bytes traffic = unsplit + partial * (split > 1 ? static_cast<double>(split) : 0.0);
       if (best <= traffic / bandwidth) break;
@@ -182,6 +183,7 @@ GemmCorrection gemm_correction_at(const GemmModel& model, DataType dtype, GemmPa
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm,
                         double slowdown) {
   TY_CHECK(gemm.m > 0 && gemm.n > 0 && gemm.k > 0 && gemm.batch > 0, gemm.m, gemm.n, gemm.k);
+  // Each part of k writes its fp32 results, and the sum reads them again: 8 bytes for each number.
   const Bytes partial{8.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
                       static_cast<double>(gemm.batch)};
   return best_time(

@@ -139,6 +139,8 @@ GemmTable gemm_table(const GpuSheet& sheet, const TileModel& model, DataType dty
       for (const std::int64_t k : axes[2]) {
         const Gemm gemm{.m = m, .n = n, .k = k, .dtype = dtype};
         const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(dtype), sheet.hbm);
+        // Only nodes that were measured and that arithmetic limits tell which share of the peak is
+        // reached.
         if (bound <= flops(gemm) / sheet.peak(dtype) && read.measured[node])
           best_share = std::max(best_share, read.share[node]);
         corrections.push_back(

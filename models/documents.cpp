@@ -192,6 +192,8 @@ class Packing {
   // Adds the document to the bin with the least work that has room, or the part of it that
   // fits into the one with the most room. Returns the length of the rest.
   std::int64_t add(std::int64_t document) {
+    // Documents come in descending order, so a bin without room for an earlier one may have room
+    // for this one. Such bins return to the bins by work. Bins that have become too full wait.
     while (!waiting_.empty() && -waiting_.begin()->first >= document) {
       const std::size_t i = waiting_.begin()->second;
       waiting_.erase(waiting_.begin());

@@ -58,7 +58,7 @@ StepCosts costs_of(const TrainingPlan& plan) {
 }
 
 // First and last ranks have the given numbers of layers; the ranks between them share the rest
-// equally.
+// equally: 13 layers on 6 stages, 3 on the first and 2 on the last, give 3, 2, 2, 2, 2, 2.
 std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   if (p.pipeline == 1 && p.first_stage_layers && p.last_stage_layers) {
@@ -155,7 +155,8 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
     return split;
   }
   // Where the plan requests it, the embedding and the loss each count as one layer (Megatron's
-  // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
+  // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split): 30 layers on 4
+  // stages then give 7, 8, 8, 7.
   const std::int64_t places =
       plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
   if (places % stages != 0 && p.balance == Balance::Auto) {

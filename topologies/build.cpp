@@ -19,6 +19,7 @@ namespace trainyard {
 
 namespace {
 
+// Pointers are relative to the cluster object; the caller puts the file and the path before them.
 [[noreturn]] void refuse(std::string pointer, std::string problem, std::string hint) {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }

@@ -77,7 +77,8 @@ bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
                     const std::vector<DeviceId>& leaves, std::uint32_t leaf_uplinks, Draft& draft) {
   const auto count = static_cast<std::uint32_t>(leaves.size());
   // Each leaf has the same number of cables to each spine, so the number of spines divides the
-  // number of uplinks. The function takes the fewest spines that have a port for every cable.
+  // number of uplinks. The function takes the fewest spines that have a port for every cable: 16
+  // leaves with 32 uplinks need 512 ports, which are 8 spines of 64 ports, 4 cables from each leaf.
   const std::uint32_t spines =
       divisor_at_least(leaf_uplinks, ceil_divide(count * leaf_uplinks, switches.radix));
   if (spines == 0) return false;
@@ -90,6 +91,9 @@ bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
 bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
                       double core_oversubscription, const std::vector<std::vector<DeviceId>>& pods,
                       std::uint32_t leaf_uplinks, Draft& draft) {
+  // Every pod gets as many spines as the largest one needs, so that spine j exists in all pods and
+  // one group of cores can join them. Four pods of 32 leaves with 32 uplinks, radix 64, ratio 1: 32
+  // spines a pod with 32 uplinks each, and 2 cores over each j, with 16 cables from each spine.
   const std::uint32_t radix = switches.radix;
   const double ratio = core_oversubscription;
   std::size_t largest = 0;
@@ -98,6 +102,7 @@ bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
   const auto count = static_cast<std::uint32_t>(pods.size());
   const std::uint32_t spines =
       divisor_at_least(leaf_uplinks, ceil_divide(leaves * leaf_uplinks, downlinks(radix, ratio)));
+  // A divisor exists: no pod has more leaves than a spine has downlinks.
   TY_CHECK(spines > 0, leaves, leaf_uplinks);
   const std::uint32_t spine_uplinks = uplinks(leaves * (leaf_uplinks / spines), ratio);
   // The cores over spine j of all pods. Each such spine has spine_uplinks / group cables to each of

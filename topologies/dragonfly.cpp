@@ -50,6 +50,7 @@ Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
                     ports)});
   }
   const std::uint64_t nics = std::uint64_t{spec.nodes} * spec.node.nics;
+  // A group has routers * global cables and needs one to each other group.
   const std::uint64_t in_group = std::uint64_t{shape.nics} * shape.routers;
   const std::uint64_t groups_most = std::uint64_t{shape.routers} * shape.global + 1;
   const std::uint64_t groups = (nics + in_group - 1) / in_group;
@@ -65,7 +66,8 @@ Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
   return shape;
 }
 
-// The router of NIC `nic`, if each node has `rails` NICs and they are numbered node by node.
+// The router of NIC `nic`, if each node has `rails` NICs and they are numbered node by node. With p
+// = 4 and 8 rails, NIC q of nodes 0 to 3 is on router q, and that of nodes 4 to 7 on router 8 + q.
 std::size_t router_of(std::size_t nic, const Shape& shape, std::size_t rails) {
   if (rails == 0 || shape.routers % rails != 0) return nic / shape.nics;
   const std::size_t node = nic / rails;
@@ -75,8 +77,9 @@ std::size_t router_of(std::size_t nic, const Shape& shape, std::size_t rails) {
 void join_groups(const Dragonfly& fabric, const ClusterSpec& spec, const Shape& shape,
                  const std::vector<DeviceId>& routers, Draft& draft) {
   if (shape.groups < 2) return;
-  // The number of cables between any two groups. Group g has its ports (d - 1) * cables .. d *
-  // cables - 1 for group g + d (modulo the number of groups), so both ends of a cable agree.
+  // The number of cables between any two groups; what the division leaves over stays unused. Group
+  // g has its ports (d - 1) * cables .. d * cables - 1 for group g + d (modulo the number of
+  // groups), so both ends of a cable agree.
   const std::uint32_t cables = shape.routers * shape.global / (shape.groups - 1);
   const auto router = [&](std::uint32_t group, std::uint32_t distance, std::uint32_t cable) {
     const std::uint32_t port = (distance - 1) * cables + cable;

@@ -20,7 +20,7 @@ struct LeafPlan {
 };
 
 // Puts whole nodes on a leaf where one fits; otherwise a node has several leaves and its NICs are
-// spread evenly over them.
+// spread evenly over them: 8 NICs and leaves with 6 downlinks give two leaves of 4 NICs a node.
 template <class Tree>
 LeafPlan plan_leaves(const Tree& fabric, const ClusterSpec& spec) {
   const std::uint32_t down = downlinks(fabric.radix, fabric.oversubscription);

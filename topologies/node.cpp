@@ -231,6 +231,8 @@ NodeSpec read_node(JsonObject object, std::string name) {
   check_divides(object, "pcie", node.gpus_per_pcie_switch, node, "GPUs per PCIe switch");
   check_divides(object, "cpu", node.gpus_per_cpu, node, "GPUs per CPU");
   check_divides(object, "nic", node.nics, node, "NICs");
+  // Without PCIe switches only a chip-to-chip link joins a GPU to its CPU. A missing "pcie" is
+  // reported above.
   const bool switchless = node.gpus_per_pcie_switch == 0;
   if (switchless && node.chip_to_chip.value() <= 0.0 && object.has("pcie")) {
     object.report("pcie", "without PCIe switches the GPUs have no way to the CPU",
@@ -331,7 +333,9 @@ class NodeDraft {
     }
   }
 
-  // Each direction along each dimension has an equal part of a GPU's rate.
+  // Each direction along each dimension has an equal part of a GPU's rate. On 4 x 4 x 2 a GPU has
+  // six of them, and the one wire across the dimension of two stands for two: it has 2/6 of the
+  // rate.
   void join_torus() {
     const auto ways = static_cast<std::uint32_t>(
         2 * std::count_if(node_.scale_up_dims.begin(), node_.scale_up_dims.end(),
@@ -435,6 +439,7 @@ void clear_if_uniform(ClusterFacts& facts) {
 }
 
 // Keeps proportions where it can: NICs and CPUs serve a number of GPUs that divides the new number.
+// 6 of 8 GPUs with 8 NICs and 4 GPUs a CPU: 6 NICs, and 3 GPUs a CPU, because 4 does not divide 6.
 NodeSpec part_of(NodeSpec node, std::uint32_t gpus) {
   const std::uint32_t whole = node.gpus;
   if (gpus == whole) return node;

@@ -35,7 +35,7 @@ std::uint32_t servers_per_node(const NodeSpec& node) {
 }
 
 // Returns the number of servers under one set of leaves: whole nodes, where a leaf has ports for
-// one.
+// one. With 32 downlinks and 18 servers a node (NVL72) these are the 18 servers of one node.
 std::uint32_t servers_per_unit(const RailOptimized& fabric, std::uint32_t of_node) {
   if (fabric.nodes_per_unit > 0) return fabric.nodes_per_unit * of_node;
   const std::uint32_t most = downlinks(fabric.radix, fabric.oversubscription);
@@ -70,6 +70,7 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
     const std::uint32_t end = std::min((unit + 1) * units.servers, units.all_servers);
     nics.clear();
     for (std::uint32_t server = unit * units.servers; server < end; ++server)
+      // The NICs of a node are numbered server by server: NIC q of server s is s * rails + q.
       nics.push_back(draft.nics[std::size_t{server} * rails + leaf % rails]);
     draft.blueprint.join(nics, std::span(&leaves[leaf], 1), wire);
   }
@@ -77,7 +78,7 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
 }
 
 // Returns pods of one rail each. A pod has the leaves of its rail in a block of consecutive units;
-// blocks have equal size.
+// blocks have equal size: 40 units, of which a pod takes at most 32, make two blocks of 20.
 std::vector<std::vector<DeviceId>> pods_by_rail(const RailOptimized& fabric, const Units& units,
                                                 const std::vector<DeviceId>& leaves) {
   const std::uint32_t rails = units.rails;
@@ -100,7 +101,8 @@ std::vector<std::vector<DeviceId>> pods_by_rail(const RailOptimized& fabric, con
 
 void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& draft) {
   const Units units = divide(fabric, spec);
-  // Fails before anything is drawn. A core needs a port for at least one cable of each pod.
+  // Fails before anything is drawn. A core needs a port for at least one cable of each pod, and a
+  // block of `most` units has a pod for each rail, so there are at most radix / rails blocks.
   const std::uint32_t radix = fabric.radix;
   const std::uint32_t most = downlinks(radix, fabric.core_oversubscription);
   const std::uint64_t nodes_most =

@@ -37,6 +37,7 @@ void check_sites(const ClusterSpec& spec) {
 }
 
 // Returns the switches that stand above all others of those that the draft has from `before` on.
+// DeviceKind lists leaf, spine and core in ascending order.
 std::vector<DeviceId> top_switches(const Draft& draft, std::size_t before) {
   const auto added = std::span(draft.switches).subspan(before);
   const auto rank = [](const AddedSwitch& one) { return static_cast<int>(one.kind); };
@@ -78,6 +79,7 @@ void draw_sites(const ClusterSpec& spec, Draft& draft) {
     draft.nics.assign(first, first + nics_of_site);
     const std::size_t before = draft.switches.size();
     draw_fabric(site, draft);
+    // The gateway is a core switch too, so the search comes before it is added.
     const std::vector<DeviceId> tops = top_switches(draft, before);
     gateways.push_back(add_gateway(draft, number));
     for (const DeviceId top : tops)

@@ -15,7 +15,8 @@ namespace trainyard {
 namespace {
 
 // Returns the `count` factors of `places` with the least sum, each at least `least`, in descending
-// order. The recursion enumerates all factorisations in ascending order, so the result is exact.
+// order; an empty list if there are none. The recursion enumerates all factorisations in ascending
+// order, so the result is exact.
 std::vector<std::uint32_t> least_sum(std::uint32_t places, std::uint32_t count,
                                      std::uint32_t least) {
   if (count == 1) return {places};

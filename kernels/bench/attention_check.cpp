@@ -112,6 +112,7 @@ void check_attention_gradients(const Attention& a, const AttentionResults& resul
     operands.log_sum = read_ahead(*results.log_sum, DataType::Fp32);
   } else {
     operands.log_sum = [&a, forward = operands.forward](std::int64_t place) {
+      // The sums have the layout [batch, head, position].
       const std::int64_t head = place / a.query_length;
       return reference::attention_row(
                  a, {head / a.query_heads, head % a.query_heads, place % a.query_length}, forward)

@@ -101,6 +101,8 @@ TensorShape transposed(TensorShape shape) {
   return shape;
 }
 
+// How a tensor exists: in memory, as a constant of the plan, or, with neither flag, only within the
+// fused kernel. `tiled` selects the order F16x16, in which cuDNN's backward kernels accumulate.
 struct CudnnGraph::Kind {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   bool in_memory = false;
@@ -440,10 +442,13 @@ BackwardAttention backward_attention(const Attention& a) {
   graph.pointwise(CUDNN_POINTWISE_MUL, unscaled, graph.number(scale_of(a)), gradient);
 
   // dQ from dS K, accumulated in fp32, and dK = dS^T Q.
+  // `made.k` describes K^T, which the scores need. dS K needs K itself, so it is exchanged back
+  // within the kernel.
   const Tensor keys = graph.inner_stored(shapes.k);
   const Tensor gradient_turned = graph.inner_stored(transposed(shapes.scores));
   graph.transpose(made.k, keys);
   graph.matmul(gradient, keys, made.q_sum);
+  // Copies the fp32 sum into the type of the operands.
   graph.pointwise(CUDNN_POINTWISE_IDENTITY, made.q_sum, made.q_gradient);
   graph.transpose(gradient, gradient_turned);
   add_grouped(graph, gradient_turned, made.q, made.k_shares, made.k_gradient);

@@ -85,6 +85,7 @@ void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t ro
     tasks.emplace_back(in_turn);
   }
   gemm.pass = GemmPass::Forward;
+  // Uneven load: pairs of experts with 3/2 and 1/2 of the rows.
   for (std::size_t i = 0; i + 1 < gemm.rows.size(); i += 2) {
     gemm.rows[i] += rows / 2;
     gemm.rows[i + 1] -= rows / 2;

@@ -114,6 +114,7 @@ class GroupedCall {
 
  private:
   void describe(const std::vector<Expert>& experts, const ExpertMemory& memory) {
+    // First B of all experts, then A, then the results.
     std::vector<void*> places(3 * count_);
     for (std::size_t i = 0; i < count_; ++i) {
       const Expert& e = experts[i];
@@ -140,6 +141,7 @@ class GroupedCall {
   cudaDataType_t type_;
   std::size_t count_;
   DeviceMemory pointers_;
+  // Alphas, betas and group sizes. Each expert is a group of one GEMM.
   std::vector<float> ones_, zeros_;
   std::vector<int> each_;
   std::vector<cublasOperation_t> first_turned_, second_turned_;
@@ -155,6 +157,7 @@ class GemmsInTurn {
       const Expert& e = experts[i];
       const auto width = static_cast<std::int64_t>(element_bytes(e.gemm.dtype));
       const auto result_width = static_cast<std::int64_t>(element_bytes(result_dtype(e.gemm)));
+      // Experts of equal shape share a plan. Entries of a map keep their addresses.
       const GemmPlan& plan = plans_.try_emplace(e.gemm, bench, e.gemm).first->second;
       calls_.push_back({&plan,
                         {memory.a.at(width * e.a), memory.b.at(width * e.b),
@@ -207,6 +210,7 @@ MeasuredRow measured(const Bench& bench, const GroupedGemm& gemm, const Call& ca
   const auto run = [&call] { call.run(); };
   run();
   bench.watch.wait();
+  // The first, a middle and the last expert. The last entry only marks the end of the memory.
   for (const std::size_t i : {std::size_t{0}, (experts.size() - 1) / 2, experts.size() - 2})
     check_expert(experts[i], memory.result);
   bench.watch.warm_up(run);

@@ -18,6 +18,7 @@ struct DestroyGraphExec {
 };
 using GraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraphExec>;
 
+// Launches kernels that count themselves, so that it is known that all of them ran.
 class Counter {
  public:
   explicit Counter(const Bench& bench) : bench_(bench), memory_(sizeof(unsigned)) {

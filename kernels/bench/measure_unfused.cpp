@@ -111,6 +111,8 @@ class UnfusedCall {
   }
 
  private:
+  // The pass selects only the layout of the operands: Forward is TN (Q K^T), DataGrad is NN
+  // (weights times V), WeightGrad is NT.
   [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
     return {.m = m, .n = n, .k = k, .batch = heads_, .dtype = a_.dtype, .pass = pass};
   }

@@ -163,6 +163,7 @@ Json with_traced(Json gpu_profile, const std::vector<TracedKernelRow>& rows,
                              {"in_step", true},
                              {"repetitions", row.repetitions}};
   }
+  // A kernel may have two rows: one that `trainyard profile` measured, and one from a trace.
   Json kept = Json::array();
   for (const Json& row : old_rows)
     if (!row.value("in_step", false) || !traced.contains(row["kernel"].dump())) kept.push_back(row);
@@ -210,6 +211,7 @@ std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& r
     const auto* task = std::get_if<Interference>(&row.task);
     if (task == nullptr || !row.interference) continue;
     const double held = static_cast<double>(task->sms) / static_cast<double>(sms);
+    // A run that is by chance faster than alone counts as no loss.
     slowed.push_back(std::max(0.0, 1.0 - row.interference->copied_bytes_per_s /
                                              row.interference->copied_alone_bytes_per_s));
     losses.push_back(std::max(0.0, 1.0 - row.interference->alone_us / row.time_us.median) / held);
@@ -310,6 +312,7 @@ MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& ori
                           .rows = {}};
   for (auto& [text, entry] : by_task) {
     auto& [task, times] = entry;
+    // The fastest and the slowest of equal rows stand for p10 and p90.
     std::ranges::sort(times);
     profile.rows.push_back(
         {task, {.median = fit::median(times), .p10 = times.front(), .p90 = times.back()}, ""});

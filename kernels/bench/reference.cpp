@@ -118,6 +118,7 @@ void add_scaled(Row& into, double factor, const Row& row) {
 
 double scale_of(const Attention& a) { return 1.0 / std::sqrt(static_cast<double>(a.head_dim_qk)); }
 
+// The row of a key, at the key head that the head of this query shares.
 AttentionRow key_seen(const Attention& a, const AttentionRow& query, std::int64_t position) {
   return {query.batch, query.head / (a.query_heads / a.kv_heads), position};
 }

@@ -298,6 +298,7 @@ class Words {
       std::int64_t value = 0;
       const char* end = word->data() + word->size();
       const auto parsed = std::from_chars(word->data() + name.size(), end, value);
+      // A word that only begins with the name is another one: "kv4096" is no k.
       if (parsed.ec != std::errc{} || parsed.ptr != end) continue;
       if (value < 1) fail("has " + *word + ", which is not positive");
       words_.erase(word);
@@ -307,8 +308,8 @@ class Words {
     return *fallback;
   }
 
-  // Two numbers, "heads32/8", or the same number twice, "heads32".
-  // The part after the slash becomes a word with the same name, which number() then reads.
+  // Two numbers, "heads32/8", or the same number twice, "heads32". The part after the slash becomes
+  // a word with the same name, which number() then reads.
   std::pair<std::int64_t, std::int64_t> pair(const std::string& name) {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       const std::size_t slash = words_[i].find('/');
@@ -386,6 +387,7 @@ Task read_copy(Words& words) {
   const auto direction =
       words.enumerator(CopyKind::DeviceToHost, std::optional<CopyKind>{}, "direction");
   (void)words.take("B");
+  // The size is the only bare number, and its unit may be missing.
   return Copy{.kind = direction, .bytes = words.number("")};
 }
 
@@ -408,6 +410,8 @@ Task read_fused(Words& words) {
   return FusedGemm{.epilogue = epilogue, .gemm = read_gemm(words)};
 }
 
+// Lines that begin with "unfused", "fused" or "interference" also contain the word "attention" or
+// "gemm", so they are tried first.
 Task read_any(Words& words) {
   if (words.take("unfused") && words.take("attention"))
     return UnfusedAttention{read_attention(words)};

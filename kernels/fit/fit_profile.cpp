@@ -147,8 +147,8 @@ std::filesystem::path profile_file(const FitRequest& request, const char* name) 
   return request.profiles / (std::string(name) + ".json");
 }
 
-// One line per value of all axes but the last.
-// Values are in units of 1e-4; "~" marks those that no row has measured.
+// One line per value of all axes but the last. Values are in units of 1e-4; "~" marks those that no
+// row has measured.
 json efficiency_json(const std::vector<double>& share, const std::vector<bool>& measured,
                      std::size_t line) {
   json lines = json::array();
@@ -219,6 +219,7 @@ GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest&
 // fitted.
 void fit_passes(const Target& target, const GpuSheet& timed, const GemmModel& timed_model,
                 const Published& published, GemmPart& part) {
+  // The prediction must not contain the factors that are fitted here.
   GemmModel plain = timed_model;
   plain.pass = {};
   const auto figure = [&](GemmPass pass) {
@@ -332,6 +333,7 @@ void print_attention_check(const Target& target, const GpuSheet& sheet, const At
       a.kv_heads = row.kv_heads;
       a.backward = backward;
       const double rate = flops(a).value() / attention_cost(sheet, fit.model, a).time.value();
+      // Predicted over measured time is measured over predicted rate.
       ratios.push_back(row.flops_rate / rate);
     }
     if (!ratios.empty())

@@ -35,6 +35,7 @@ Stencil stencil_of(const std::array<std::int64_t, 3>& point) {
   for (std::size_t d = 0; d < 3; ++d) {
     const auto& axis = kAxes[d];
     const std::int64_t x = std::clamp(point[d], axis.front(), axis.back());
+    // The search leaves out the last node, so that the node after `low` always exists.
     const auto above = std::upper_bound(axis.begin(), axis.end() - 1, x);
     const auto low = static_cast<std::size_t>(above - axis.begin()) - 1;
     const double width =
@@ -90,7 +91,8 @@ struct Equations {
 };
 
 // Linearises log(prediction) around the current factors: the slope of a node is its weight times
-// the share of the GEMM in the time of the module.
+// the share of the GEMM in the time of the module. The equation is sum of slope * new value =
+// log(measured / predicted) + sum of slope * current value.
 void add_linearised(Equations& equations, const Prepared& module, const Eigen::VectorXd& values) {
   double sum = module.rest;
   std::array<double, 2> part{};
@@ -181,6 +183,8 @@ namespace {
 // of those that each sample needs.
 double error_with_one_factor(const std::vector<Prepared>& modules, double overhead, double share) {
   std::vector<double> factors;
+  // fit_module_rest() prepares the modules without overhead and with all of the traffic, so `rest`
+  // scales with the share.
   for (const Prepared& m : modules)
     factors.push_back((m.measured - m.rest * share - overhead) / (m.gemm[0] + m.gemm[1]));
   const double factor = std::max(0.1, median(std::move(factors)));

@@ -173,7 +173,8 @@ std::int64_t active_parameter_count(const Architecture& architecture) {
   return whole_count(architecture, CountedExperts::Active);
 }
 
-// Rounds up, so that all tensor ranks have equal parts and each part is a multiple of `multiple`.
+// Rounds up, so that all tensor ranks have equal parts and each part is a multiple of `multiple`:
+// 50 257 entries on 8 ranks with 128 become 51 200.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, std::int64_t multiple) {
   TY_CHECK(tensor > 0 && multiple > 0, tensor, multiple);
   const std::int64_t unit = multiple * tensor;

@@ -98,6 +98,7 @@ Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query
     case Recompute::None:
       return Flops{0.0};
     case Recompute::Selective:
+      // Where the outputs of every second GEMM are stored, the output of attention is stored too.
       return Flops{tokens_of(query) *
                    ((modules.core && !modules.second_gemms ? token.attention() : 0.0) +
                     repeated_linear(architecture, modules, query.mtp_layers))};

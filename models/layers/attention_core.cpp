@@ -75,7 +75,8 @@ class ContextAttention {
 };
 
 // The rank whose keys are used at step i. Forward they come from the rank before, backward from the
-// rank after. A rank uses its own keys in the first step forward and in the last step backward.
+// rank after. A rank uses its own keys in the first step forward and in the last step backward:
+// rank 1 of 4 those of 1, 0, 3, 2 forward and of 2, 3, 0, 1 backward.
 std::int64_t source_at(std::int64_t step, std::int64_t rank, std::int64_t ring, bool backward) {
   return backward ? (rank + 1 + step) % ring : (rank - step + ring) % ring;
 }
@@ -216,6 +217,7 @@ void RingAttention::backward() {
     if (first == kNone) first = core;
   }
   build_.wait_for(arrived);
+  // Two buffers of keys and values, and two of their gradients.
   build_.memory().allocate(first, Category::Communication, 4 * part_.step_bytes());
   build_.memory().release(build_.last_compute(), Category::Communication, 4 * part_.step_bytes());
 }
@@ -370,7 +372,8 @@ void ContextAttention::write(Pass pass) {
 
 // ---- one rank with the whole sequence
 
-// Pairs of each query with itself and the window - 1 keys before it; the first queries have fewer.
+// Pairs of each query with itself and the window - 1 keys before it; the first queries have fewer:
+// 4 positions and a window of 2 make 1 + 2 + 2 + 2.
 std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
   const std::int64_t seen = std::min(window, length);
   return seen * length - seen * (seen - 1) / 2;

@@ -272,6 +272,8 @@ LayerActivations latent_kept(const Architecture& a, const ActivationQuery& query
       sizes.outside(sizes.entering(latents)) +
       head_bytes(a, query, key_value_width_per_rank(a, query.tensor) * query.tensor) +
       sizes.dropout_mask(a);
+  // Rebuilt from the latents: queries if they are compressed, keys and values of all heads, and the
+  // latents after their norms.
   if (recomputed.latent_up) {
     const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
     bytes -= sizes.inside(sizes.element * (queries + a.query_width() + a.output_width())) +

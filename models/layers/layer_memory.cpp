@@ -93,6 +93,7 @@ std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, st
                                      parts.attention ? element * attention - freed : 0);
 }
 
+// `all` holds the bytes of both norms of a layer, and of both post-norms, so one of them is half.
 std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
   const std::int64_t norms = (parts.attention_norm ? 1 : 0) + (parts.ffn_norm ? 1 : 0);
   const std::int64_t post_norms = (parts.attention ? 1 : 0) + (parts.ffn ? 1 : 0);

@@ -53,6 +53,7 @@ class TensorPipeline {
 OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& gemm,
                                     std::int64_t input_bytes) {
   const std::int64_t bytes = input_bytes / shape_.tensor;
+  // A rank sends on what it received last, its own piece first.
   OpIndex held = build_.last_compute();
   OpIndex arrived = kNone;
   OpIndex last = kNone;
@@ -213,12 +214,14 @@ OpIndex TensorParallel::column_backward(const ColumnLayer& layer, BackwardPart p
   const bool overlap = options_.overlaps;
   Gemm dgrad = linear_.gemm(shape_.tokens, options_.hidden, layer.outputs, GemmPass::DataGrad);
   dgrad.dtype = gemm_type(layer.is_head);
+  // Starts before dgrad, which hides it where communication overlaps. Only wgrad waits for it.
   const OpIndex gathered = part == BackwardPart::Full ? gather_input(layer) : kNone;
   if (!layer.is_head)
     linear_.prepare(text, options_.hidden * layer.outputs, shape_.tokens * layer.outputs);
   build_.compute(text + "_dgrad", dgrad);
   linear_.adapters_dgrad(text);
   elementwise_.join_input_gradients(text, layer.matrices);
+  // Runs during wgrad where communication overlaps with computation.
   const CollectiveOp op = shape_.join_op();
   const OpIndex reduced = group_.collective(
       op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);

@@ -107,6 +107,8 @@ OpIndex TokenDispatcher::travel(std::string_view name, Way way, DataType precisi
 }
 
 void TokenDispatcher::exchange_counts() {
+  // Ranks know the counts without telling each other where all tokens are gathered, and where every
+  // expert gets as many tokens as its capacity.
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;

@@ -92,6 +92,7 @@ Workload exchange_step(const TrainingPlan& plan, const Workload& inner) {
   workload.slots.resize(number(Slot::Data) + 1);
   const auto ranks =
       static_cast<std::uint32_t>(inner.ranks.size()) / static_cast<std::uint32_t>(plan.workers());
+  // One group for each rank of a worker: that rank of all workers.
   workload.groups.resize(ranks, {.kind = GroupKind::Data});
   for (std::uint32_t id = 0; id < inner.ranks.size(); ++id) {
     const Rank& rank = inner.ranks[id];

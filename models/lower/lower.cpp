@@ -100,8 +100,8 @@ class RankVariants {
   std::set<RankVariant> variants_;
 };
 
-// Assigns to every rank the program of its variant. REQUIRES: add_groups has assigned programs as
-// if each stage and ring position had one.
+// Assigns to every rank the program of its variant: with 3 variants, program 2 becomes 6, 7 or 8.
+// REQUIRES: add_groups has assigned programs as if each stage and ring position had one.
 void variant_ranks(const RankVariants& rank_variants, Workload& workload) {
   const auto variants = static_cast<std::uint32_t>(rank_variants.variants().size());
   if (variants == 1) return;

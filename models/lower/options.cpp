@@ -86,6 +86,7 @@ ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& c
           .activation_input = plan.recipe.activation_input_bytes,
           .norm_kept_narrow = norm.narrow,
           .norm_kept_wide = norm.wide,
+          // The inputs of the activation and its output are counted apart.
           .extra_activation_tensors = activation.narrow - architecture.ffn_inputs() - 1,
           .gathered_inputs = plan.elementwise_kernels.keeps_gathered,
           .repeated_heads = plan.elementwise_kernels.repeated_heads,

@@ -125,6 +125,7 @@ bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_
   OperationBlocks& operations = build_.operations();
   const OpIndex first = block.begin.next;
   if (first == operations.next()) return false;
+  // The open operations before the block become a block of their own.
   operations.close(first);
   block.closed = is_closed(block);
   const std::span<const OpIndex> last = operations.last_on_streams();

@@ -9,7 +9,8 @@ StepRuns::StepRuns(const StageLayout& layout, bool overlaps)
   for (const StageChunk& chunk : layout_.chunks()) backwards_left_.push_back(chunk.microbatches);
 }
 
-// Takes as many consecutive steps of one microbatch as possible: longer runs give fewer instances.
+// Takes as many consecutive steps of one microbatch as possible, such as b3 and w3: longer runs
+// give fewer instances.
 StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at, StepRun storage) {
   StepRun run = std::move(storage);
   run.kind.overlapped = is_overlapped(steps, at);

@@ -27,6 +27,8 @@ double normal_maximum(std::int64_t ranks) {
   using Quadrature = boost::math::quadrature::gauss_kronrod<double, 61>;
   constexpr unsigned kDepth = 15;
   constexpr double kTolerance = 1e-12;
+  // The mean of the maximum is the integral of 1 - F^n above zero less that of F^n below it. F is
+  // near 1 in the upper tail, where 1 - F^n by itself would lose its digits.
   const auto above = [&](double x) {
     return -std::expm1(real(ranks) * std::log1p(-cdf(complement(normal, x))));
   };

@@ -26,7 +26,8 @@ namespace {
 
 // Position of one rank in the pipeline, and the numbers that follow from it. Phase 0 is the
 // direction whose microbatches enter on the rank's side of the pipeline (DualPipeV: chunk 0); phase
-// 1 is the opposite direction.
+// 1 is the opposite direction. DualPipe with p = 4 and m = 8: rank 0 has ahead 1, inner 0, steady
+// 1; rank 1 has ahead 0, inner 1, steady 2 and is a middle rank.
 struct DualRank {
   std::int64_t ahead = 0;   // ranks between this one and the middle
   std::int64_t inner = 0;   // ranks between this one and the side where phase 0 enters
@@ -119,6 +120,8 @@ void drain(const DualRank& rank, DualList& list) {
     split ? list.input(phase) : list.backward(phase);
   };
   for (std::int64_t i = 0; i < rank.inner + 1; ++i) {
+    // As in the published code, the switch comes within the middle round: before its first backward
+    // if `inner` is odd, after it if `inner` is even.
     const bool half_way = i == (rank.inner + 1) / 2;
     if (half_way && rank.inner % 2 == 1) split = true;
     backward(1);

@@ -80,7 +80,7 @@ class Interleaved1F1B final : public Schedule {
                                                 std::int64_t rank) const override {
     const std::vector<ScheduleStep> order = forward_order(shape);
     // After this number of forwards the first microbatch has come back to this rank for its last
-    // chunk.
+    // chunk. With p = 4, v = 2 and G = 4 these are 10, 8, 6 and 4 forwards on ranks 0 to 3.
     const std::int64_t ahead =
         2 * (shape.stages - rank - 1) + (shape.chunks - 1) * group_size(shape);
     const std::size_t warm_up = std::min(static_cast<std::size_t>(ahead), order.size());

@@ -103,6 +103,8 @@ constexpr std::int64_t kTurnMost = 3;
 ScheduleLists lists_of(const PipelineShape& shape, const Speeds& speeds, std::int64_t turn) {
   std::vector<BlockRank> ranks(static_cast<std::size_t>(shape.stages));
   std::vector<std::int64_t> input_of_last_chunk;
+  // `time` is that of the step put last. The subtraction before each loop cancels the speed that
+  // its first round adds.
   std::int64_t time = -speeds[0];
   for (BlockRank& rank : ranks) time = rank.put(StepKind::Forward, 0, time + speeds[0]);
   time += 1 - speeds[1];
@@ -232,6 +234,9 @@ class VeeRound {
       : microbatches_(shape.microbatches), stages_(shape.stages), rank_(rank) {}
 
   std::vector<ScheduleStep> steps() {
+    // Phases in order: forwards of chunk 0 until the first microbatch comes back up, forwards of
+    // both chunks, the first backwards of chunk 1, and the round. The last backwards of ranks
+    // further down come without their weight gradients, which fill the end of the list.
     const std::int64_t to_the_turn = stages_ - rank_;
     repeat(2 * to_the_turn - 1, [this] { forward(0); });
     repeat(rank_, [this] { forward(1), forward(0); });

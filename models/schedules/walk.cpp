@@ -410,6 +410,7 @@ std::map<Channel, Traffic> traffic_of(const ScheduleLists& lists, const Pipeline
 // Messages of a channel are delivered in order, so the sender and the receiver must have them in
 // the same order.
 Complaint check_message_order(const ScheduleLists& lists, const PipelineShape& shape) {
+  // The lists are complete, so each channel has as many messages sent as received.
   for (const auto& [channel, traffic] : traffic_of(lists, shape)) {
     const auto [sent, received] = std::mismatch(traffic.sent.begin(), traffic.sent.end(),
                                                 traffic.received.begin(), traffic.received.end());

@@ -56,6 +56,7 @@ class Planner {
     while (!wakes_.empty()) {
       const auto [now, rank] = wakes_.top();
       wakes_.pop();
+      // A wake during a step is dropped, because the end of that step wakes the rank again.
       if (state(rank).free_at <= now) start_next(rank, now);
     }
     ScheduleLists lists;
@@ -83,6 +84,7 @@ class Planner {
     double due = kNever;
     std::optional<ScheduleStep> step = ready_step(rank, now, due);
     if (!step && !state(rank).weights.empty()) {
+      // The arrival of the input wakes the rank.
       if (rule_.patient && due < now + seconds(StepKind::BackwardWeight, rank)) return;
       step = state(rank).weights.front();
     }
@@ -94,6 +96,7 @@ class Planner {
   std::optional<ScheduleStep> ready_step(std::int64_t rank, double now, double& due) {
     const auto last = static_cast<std::int32_t>(shape_.chunks - 1);
     std::vector<ScheduleStep> wanted;
+    // Forwards of later chunks come first: they are nearer to their backwards, which free memory.
     for (std::int32_t chunk = last; chunk >= 0; --chunk) {
       if (const auto step = next_forward(rank, chunk)) wanted.push_back(*step);
     }

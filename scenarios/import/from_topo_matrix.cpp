@@ -138,6 +138,7 @@ class Matrix {
       row.relations.push_back(line[i + 1]);
       check(row, i);
     }
+    // After the name and the devices come the CPU affinity and the NUMA node.
     if (line.size() > header_.size() + 2 && line[header_.size() + 2] != "N/A")
       row.numa = line[header_.size() + 2];
     rows_.push_back(std::move(row));
@@ -252,7 +253,8 @@ class Builder {
         most = std::max(most, to[b]);
       }
       joined_gpus_ = joined_gpus_ || all > 0;
-      // A row with more links than a GPU has: the GPU is connected to an NVSwitch.
+      // A row with more links than a GPU has: the GPU is connected to an NVSwitch, over which all
+      // its links reach every peer. NV18 to 7 peers add up to 126, and an H100 has 18.
       const bool switched = all > std::max(like_.nvlinks, 1U);
       if (switched && !hub) hub = add(DeviceKind::NvSwitch, "nvswitch 0");
       if (switched) wire(a, *hub, LinkKind::NvLink, each * most, most);

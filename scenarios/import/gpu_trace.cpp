@@ -32,7 +32,9 @@ constexpr std::array<std::pair<Kind, std::string_view>, kOperationKinds> kKindNa
 
 // Parts of kernel names and their kinds, for kernels of NCCL, cuBLAS, CUTLASS, cuDNN,
 // FlashAttention, Apex, Transformer Engine and PyTorch. Names are compared in lower case, and the
-// first part that occurs decides, so the order matters.
+// first part that occurs decides, so the order matters: "reducescatter" is before
+// "ncclkernel_reduce", "logsoftmax" before "softmax", and a CUTLASS kernel with "fmha" in its name
+// is attention, not a GEMM.
 constexpr std::array<std::pair<std::string_view, Kind>, 45> kKernelParts{{
     {"allreduce", Kind::AllReduce},
     {"allgather", Kind::AllGather},

@@ -39,8 +39,9 @@ struct TextPart {
   std::vector<std::string> others = {};
 };
 
-// A model of several parts has its language model in one of these objects. Settings of the whole
-// that the part omits hold for it, too.
+// A model of several parts has its language model in one of these objects, which may itself be
+// divided (thinker_config, and text_config in it). Settings of the whole that the part omits hold
+// for it, too.
 TextPart text_part(const Json& document) {
   constexpr std::array<std::string_view, 4> kParts{"text_config", "language_config", "llm_config",
                                                    "thinker_config"};
@@ -153,6 +154,8 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
     made.notes.push_back(fmt::format("the part of {} is left out", other));
   if (const std::vector<std::string> rest = keys.not_read(); !rest.empty())
     made.notes.push_back(fmt::format("not looked at: {}", fmt::join(rest, ", ")));
+  // Readers of a model get the shape alone. The notes are therefore written into its source, from
+  // which notes_of_source() takes them again.
   std::string source = fmt::format("{}{}", kSource, type.empty() ? as : type);
   for (const std::string& note : made.notes) source += "; " + note;
   made.shape["source"] = source;

@@ -14,6 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Each function below begins with that of a family with the same parts, or with fill_plain, and
+// then replaces the fields that differ. A key is read even where the shape cannot express it: keys
+// that are neither read nor skipped are listed as not looked at.
+//
+// Sentences of notes that several families share.
 constexpr std::string_view kOneNorm =
     "a layer has one norm before attention and feed-forward, which run side by side, counted as "
     "two norms and two additions";
@@ -197,6 +202,8 @@ void fill_olmoe(HfKeys& keys, HfShape& made) {
 void fill_llama4(HfKeys& keys, HfShape& made) {
   fill_llama(keys, made);
   Json& shape = made.shape;
+  // intermediate_size is the width of an expert and of the shared one; dense layers have
+  // intermediate_size_mlp.
   fill_experts(keys, made, {.number = "num_local_experts", .width = "intermediate_size"});
   shape["shared_ffn"] = shape["expert_ffn"];
   shape["ffn"] = keys.need("intermediate_size_mlp");

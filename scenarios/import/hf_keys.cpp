@@ -72,12 +72,14 @@ const Json* value_of(const Json& json, std::string_view name) {
   return rest.empty() ? &*found : value_of(*found, rest);
 }
 
-// True if a key that was read is in the object of this name.
+// True if a key that was read is in the object of this name. The set is in order, so the first name
+// from "NAME/" on tells.
 bool reads_within(const std::set<std::string, std::less<>>& read, const std::string& name) {
   const auto next = read.lower_bound(name + "/");
   return next != read.end() && next->starts_with(name + "/");
 }
 
+// Lists the keys that were not read. An object is listed as a whole unless a key in it was read.
 void collect(const Json& json, const std::string& before,
              const std::set<std::string, std::less<>>& read, std::vector<std::string>& rest) {
   for (const auto& [key, value] : json.items()) {
@@ -144,12 +146,15 @@ std::optional<std::int64_t> HfKeys::whole(std::string_view name, const Json& val
   return {};
 }
 
+// A wrong value is reported and replaced by the least one that is allowed, so that further keys are
+// read and finish() can list all problems together.
 std::optional<std::int64_t> HfKeys::integer(std::string_view name, std::int64_t least) {
   const Json* value = find(name);
   if (value == nullptr) return {};
   return whole(name, *value, least).value_or(least > 0 ? least : 0);
 }
 
+// Asks for every name, because all of them then count as read.
 std::string_view HfKeys::written(Names names) {
   const std::string_view* found = nullptr;
   for (const std::string_view& name : names)
@@ -165,6 +170,7 @@ std::int64_t HfKeys::need(Names names) {
 }
 
 std::int64_t HfKeys::get(Names names, std::int64_t fallback) {
+  // A fallback of -1 allows the file to write -1, too.
   return integer(written(names), std::min<std::int64_t>(fallback, 0)).value_or(fallback);
 }
 

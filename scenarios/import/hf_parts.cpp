@@ -36,6 +36,7 @@ void fill_heads(HfKeys& keys, HfShape& made, const SizeKeys& sizes) {
   const std::int64_t head_dim = keys.get(sizes.head_dim, 0);
   shape["kv_heads"] = kv_heads;
   shape["head_dim"] = head_dim > 0 ? head_dim : hidden / heads;
+  // A size that is missing or wrong has a stand-in value, to which the rules do not apply.
   if (!keys.is_sound()) return;
   if (kv_heads < 1 || heads % kv_heads != 0)
     keys.report(keys.written(sizes.kv_heads),
@@ -101,7 +102,8 @@ void fill_sizes(HfKeys& keys, HfShape& made, const SizeKeys& sizes) {
 namespace {
 
 // Returns the period of full attention: every n-th layer has it. Returns 0 where no layer has it,
-// and nothing where the list of layer types has no such period.
+// and nothing where the list of layer types has no such period. Of 8 layers, full attention in the
+// fourth and the eighth gives 4; in the fourth alone it has no period.
 std::optional<std::int64_t> full_attention_every(const std::vector<std::string>& types) {
   std::int64_t every = 0;
   for (std::size_t layer = 0; layer < types.size(); ++layer) {
@@ -144,6 +146,8 @@ std::optional<std::int64_t> pattern_of(HfKeys& keys, std::int64_t every) {
 }  // namespace
 
 void fill_window(HfKeys& keys, HfShape& made, std::int64_t every) {
+  // A family calls this function a second time with its own period, after that of the family it is
+  // like. All keys are read before the first return, so that none of them counts as not looked at.
   made.shape.erase("window");
   made.shape.erase("full_attention_every");
   std::erase(made.notes, kWindow);
@@ -155,6 +159,8 @@ void fill_window(HfKeys& keys, HfShape& made, std::int64_t every) {
   if (!keys.flag("use_sliding_window", true) || window < 1 || window >= positions) return;
   const std::optional<std::int64_t> rule = types.empty() ? pattern : full_attention_every(types);
   if (rule == 1) return;
+  // With max_window_layers only the layers from that number on have the window, which a shape
+  // cannot express.
   if (!rule || (first_windowed > 0 && types.empty())) {
     note(made, kWindow);
     return;
@@ -201,6 +207,9 @@ void fill_shared_experts(HfKeys& keys, HfShape& made, std::string_view number) {
 
 void fill_sparse_layers(HfKeys& keys, HfShape& made, std::string_view name,
                         const std::function<bool(std::int64_t layer)>& has_experts) {
+  // Layers 3 to 60 of 61 have experts: 3 dense layers and a period of 1. Layers 1, 3, 5, ... of 8:
+  // no dense layer and a period of 2. The first layer with experts ends a period, so (period - 1)
+  // of the layers before it belong to that period and are not counted as dense layers.
   const std::int64_t layers = std::min(made.shape["layers"].get<std::int64_t>(), kMostLayers);
   std::vector<std::int64_t> at;
   for (std::int64_t layer = 0; layer < layers; ++layer)

@@ -24,7 +24,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns the number of servers of a node, which share its NICs evenly.
+// Returns the number of servers of a node, which share its NICs evenly: the 72 GPUs of an NVL72
+// rack are in 18 servers of 4.
 std::uint32_t servers_of(const NodeSpec& node) {
   const std::uint32_t gpus = std::max(node.gpus_per_cpu * node.cpus_per_host, 1U);
   const std::uint32_t servers = std::max(node.gpus / gpus, 1U);
@@ -61,7 +62,8 @@ Json known_cluster(const ClusterSpec& spec, const NodeSpec& node, bool changed) 
   return json;
 }
 
-// Draws the fabric of a layout switch by switch and cable by cable.
+// Draws the fabric of a layout switch by switch and cable by cable, for a fabric that equals none
+// of topologies/. All nodes are copies of one pattern.
 class Drawing {
  public:
   Drawing(const IbFabric& fabric, const NodeSpec& node, const IbLayout& layout)
@@ -73,6 +75,7 @@ class Drawing {
     add_cables();
     std::vector<DeviceId> nic_of_gpu;
     for (std::size_t gpu = 0; gpu < draft_.gpus.size(); ++gpu)
+      // The NIC of a GPU by its number in the node type, on the same node.
       nic_of_gpu.push_back(
           draft_.nics[gpu / node_.gpus * node_.nics +
                       nic_index(node_, static_cast<std::uint32_t>(gpu % node_.gpus))]);
@@ -117,6 +120,7 @@ class Drawing {
     }
   }
 
+  // A link between switches stands for all cables between them, counted in cables of a NIC.
   [[nodiscard]] Wire wire(LinkKind kind, BytesPerSecond rate) const {
     const bool port = kind == LinkKind::NicPort;
     const auto cables = static_cast<std::uint32_t>(std::lround(rate / layout_.cable_rate));

@@ -44,7 +44,8 @@ std::optional<Number> take_number(std::string_view& text) {
   return value;
 }
 
-// Removes `mark` from the beginning of the text, after blanks.
+// Removes blanks from the beginning of the text, and then `mark`, if it is there. With an empty
+// mark it removes blanks only.
 bool take(std::string_view& text, std::string_view mark) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
   if (!text.starts_with(mark)) return false;
@@ -90,7 +91,8 @@ constexpr std::array<LaneRate, 9> kLaneRates = {{{"SDR", 2.5, 2.0},
                                                  {"NDR", 106.25, 100.0},
                                                  {"XDR", 212.5, 200.0}}};
 
-// Collects devices and cables. Both tools list a cable once at each of its ends.
+// Collects devices and cables. Both tools list a cable once at each of its ends, so the ends are
+// put in order, and the second listing of a cable adds nothing. A port leads to one peer only.
 class Collector {
  public:
   explicit Collector(const std::string& file) { fabric_.file = file; }
@@ -280,6 +282,8 @@ class NetDiscover {
 //      0x946dae03003c1a10     10    1[  ] ==( 4X ...)==>       2    1[  ] "MF0;leaf01..." ( )
 //
 // With -l each line begins with the GUID and the quoted name of the port's own device instead.
+// Nothing then marks switches. The ports are therefore collected first, and become cables when all
+// lines are known.
 class LinkInfo {
  public:
   LinkInfo(std::string_view text, const std::string& file) : file_(file), all_(file) {

@@ -12,6 +12,9 @@
 
 namespace trainyard {
 
+// The layout follows from the cables alone, in this order: hosts from the names of HCAs, those
+// hosts that become nodes, the tier of each switch by its distance from the nodes' NICs, the counts
+// of ports, and the order of the nodes.
 namespace {
 
 [[noreturn]] void refuse_layout(const std::string& file, std::string problem, std::string hint) {
@@ -45,6 +48,8 @@ bool natural_less(std::string_view a, std::string_view b) {
     if (x != y) return x < y;
   }
   if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
+  // Names that differ in leading zeros only ("n1", "n01") are in the order of their letters, so
+  // that different names never count as equal.
   return a < b;
 }
 
@@ -52,6 +57,7 @@ struct NaturalLess {
   bool operator()(const std::string& a, const std::string& b) const { return natural_less(a, b); }
 };
 
+// Cuts "dgx01 mlx5_0" at its last blank. A name without blanks is a host with one HCA.
 std::pair<std::string, std::string> host_and_hca(const std::string& name) {
   const std::size_t end = name.find_last_not_of(' ');
   const std::size_t blank = end == std::string::npos ? end : name.rfind(' ', end);
@@ -151,6 +157,8 @@ std::uint32_t nics_of_hosts(const std::vector<IbHost>& hosts, std::uint32_t usua
   if (count.contains(usual)) return usual;
   std::size_t best = 0;
   for (const auto& [nics, number] : count)
+    // The larger one of two numbers with equally many hosts counts, because hosts for management
+    // have few NICs.
     if (best == 0 || number >= count[best]) best = nics;
   return static_cast<std::uint32_t>(best);
 }
@@ -240,7 +248,8 @@ void for_each_nic_cable(const IbLayout& layout, Use&& use) {
       for (const auto& cable : nic.cables) use(cable.first, node);
 }
 
-// Finds the tiers by their distance from the NICs. A switch of other hosts is not on the third
+// Finds the tiers by their distance from the NICs: 1 for leaves, 2 for spines, more for cores (a
+// search in breadth over the cables between switches). A switch of other hosts is not on the third
 // tier: it is a leaf of theirs, such as one of storage.
 void find_levels(const std::vector<IbHost>& others, IbLayout& layout) {
   std::set<std::size_t> of_others;
@@ -269,7 +278,8 @@ void find_levels(const std::vector<IbHost>& others, IbLayout& layout) {
     (number == 1 ? tiers.leaves : number == 2 ? tiers.spines : tiers.cores).push_back(at);
 }
 
-// The cables of every switch, in cables of a NIC.
+// The cables of every switch, in cables of a NIC: 800 Gb/s to a spine are 2 cables where a NIC has
+// 400.
 struct SwitchPorts {
   std::map<std::size_t, std::uint32_t> nics = {};
   std::map<std::size_t, std::set<const IbNode*>> nodes = {};
@@ -300,6 +310,8 @@ SwitchPorts ports_of(const IbLayout& layout) {
   return ports;
 }
 
+// The parameters of a fabric are those of its full switches, so each count is the largest of its
+// tier. A leaf with few NICs may have all its uplinks, so uplinks count only at the fullest leaves.
 void measure(const IbFabric& fabric, IbLayout& layout) {
   IbTiers& tiers = layout.tiers;
   SwitchPorts ports = ports_of(layout);
@@ -324,7 +336,8 @@ void measure(const IbFabric& fabric, IbLayout& layout) {
 }
 
 // Returns, for each switch below the cores, the smallest number in its part of the fabric below the
-// cores. These parts are the pods of a fabric of three levels.
+// cores. These parts are the pods of a fabric of three levels. They are found by union-find: a
+// switch points to one of its part, the smallest points to itself, and root() shortens the paths.
 std::map<std::size_t, std::size_t> pods_of(const IbLayout& layout) {
   std::map<std::size_t, std::size_t> pod;
   for (const auto& [at, number] : layout.tiers.level)

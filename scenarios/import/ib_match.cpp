@@ -43,6 +43,7 @@ std::vector<std::uint64_t> colours_of(const FabricGraph& graph) {
     std::vector<std::uint64_t> sums(colours.size(), 0);
     for (const FabricGraph::Edge& edge : graph.edges) {
       const auto weight = static_cast<std::uint64_t>(std::llround(edge.weight * 1000.0));
+      // A sum does not depend on the order of the edges.
       sums[edge.a] += mixed(colours[edge.b], weight);
       sums[edge.b] += mixed(colours[edge.a], weight);
     }
@@ -100,6 +101,7 @@ std::optional<FabricGraph> drawn(const ClusterSpec& spec, std::uint32_t switches
 
 std::uint32_t whole_ports(double ports) { return static_cast<std::uint32_t>(std::lround(ports)); }
 
+// Returns the oversubscription of a tier, at least 1; 1 for switches without uplinks.
 double ratio(double down, double up) { return up > 0.0 ? std::max(down / up, 1.0) : 1.0; }
 
 // The ports of a switch as the file says, and those that are in use; then usual numbers.
@@ -113,6 +115,7 @@ std::vector<std::uint32_t> radices(const IbTiers& tiers) {
   return all;
 }
 
+// Fabrics of leaves, spines and cores. The counts do not tell rails from a tree, so all are tried.
 std::vector<FabricKind> tree_kinds(const IbTiers& tiers) {
   const double leaf = ratio(tiers.nics_of_leaf, tiers.uplinks);
   const double spine = ratio(tiers.spine_down, tiers.spine_up);
@@ -144,6 +147,7 @@ std::vector<FabricKind> flat_kinds(const IbTiers& tiers, std::size_t nodes) {
     for (std::uint32_t dimensions = 1; dimensions <= 4; ++dimensions)
       for (const std::uint32_t cables : {0U, peers / (2 * dimensions)})
         kinds.emplace_back(Torus{.dims = {}, .dimensions = dimensions, .cables = cables});
+  // A router of a group of g has g - 1 cables to the others; its other cables leave the group.
   constexpr std::uint32_t kGroupMost = 64;  // routers
   for (std::uint32_t group = 2; group <= std::min(peers + 1, kGroupMost); ++group)
     if (tiers.leaves.size() % group == 0)
@@ -168,6 +172,7 @@ std::optional<ClusterSpec> matching_cluster(const IbFabric& fabric, const NodeSp
   spec.node.nic_nominal = layout.nic_rate;
   const FabricGraph graph = observed(layout);
   const std::vector<std::uint64_t> colours = colours_of(graph);
+  // The first candidate that equals the fabric is returned; several may describe the same cables.
   for (const FabricKind& kind : flat ? flat_kinds(tiers, layout.nodes.size()) : tree_kinds(tiers)) {
     spec.fabric.kind = kind;
     const std::optional<FabricGraph> candidate = drawn(spec, graph.switches);

@@ -61,6 +61,7 @@ std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
       if (parents[nics[nic]] != parents[gpus[gpu]]) continue;
       if (!best || taken[nic] < taken[*best]) best = nic;
     }
+    // 8 GPUs without a NIC on their switch, and 4 NICs: 0, 0, 1, 1, 2, 2, 3, 3.
     const std::size_t number = best.value_or(gpu * nics.size() / gpus.size());
     ++taken[number];
     numbers.push_back(number);
@@ -241,6 +242,7 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
     draw_fabric(spec, draft);
     const std::vector<std::size_t> numbers = nic_numbers(node);
     for (std::size_t i = 0; i < draft.gpus.size(); ++i)
+      // `i` counts the GPUs of all nodes, and `numbers` has those of one node.
       nic_of_gpu.push_back(
           draft.nics[i / numbers.size() * node.ports.size() + numbers[i % numbers.size()]]);
   }

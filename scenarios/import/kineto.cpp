@@ -159,6 +159,8 @@ class EventReader {
   explicit EventReader(std::string file) : file_(std::move(file)) {}
 
   void take(const Event& event, std::size_t index) {
+    // A flow from a launch to its kernel, whose id is the kernel's correlation. It starts at the
+    // launch.
     if (event.category == "ac2g") {
       if (event.phase == "s" && event.has_start)
         build_.launch(event.flow, lane_of(event), event.start_ns);
@@ -211,6 +213,7 @@ class EventReader {
     if (!op) return kAbsent;
     const ElementType element = element_type(event.element);
     const std::int64_t elements = call_elements(*op, event.in_elements, event.out_elements);
+    // The bytes of so many elements still fit 64 bits.
     constexpr std::int64_t most_elements = std::int64_t{1} << 50U;
     TracedCall call{.name = event.collective,
                     .op = *op,
@@ -245,6 +248,7 @@ class EventReader {
       kernel.bytes = event.bytes;
     }
     if (!event.simulated.empty()) simulated_ranks_.insert(event.process);
+    // A real NCCL kernel waits for the other ranks while it runs, so waiting and kernel become one.
     if (const auto wait = waits_.find(lane_of(event)); wait != waits_.end()) {
       kernel.duration_ns += kernel.start_ns - wait->second;
       kernel.start_ns = wait->second;
@@ -255,6 +259,9 @@ class EventReader {
   }
 
   void take_host_event(const Event& event, std::size_t index) {
+    // Only the annotations of steps and of the optimizer are used. The latter tells which
+    // elementwise kernels are the optimizer's. Kernels belong to it by the time of their launch,
+    // not by an id.
     const bool operation = event.category == "cpu_op";
     const bool step = !operation && event.name.starts_with(kStep);
     if (!operation && !step && !event.name.starts_with("Optimizer.step")) return;
@@ -282,8 +289,11 @@ class EventReader {
   std::unordered_map<std::uint64_t, std::int64_t> waits_;  // start of waiting, by lane
 };
 
-// The parser's callbacks. `where_` says in which part of the file the parser is; values of parts
-// that are not read are skipped.
+// The parser's callbacks, which fill one event at a time; at its end, EventReader takes from it
+// what is used. `where_` says in which part of the file the parser is; values of parts that are not
+// read are skipped. Depths count open objects and lists: in {"traceEvents": [{"args": {}}]} the
+// list is at depth 2, an event at 3 (event_depth_) and its args at 4. In a file that is a list,
+// they are one less.
 class Handler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Handler(const std::string& file) : file_(file), reader_(file) {}
@@ -378,6 +388,8 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[nodiscard]] KinetoFile finish() {
+    // A list of numbers holds step times. A list of events is a trace, too: the Chrome format
+    // allows it.
     const bool numbers = root_is_list_ && count_ == 0 && !other_entries_;
     if (numbers && step_times_.empty()) refuse_trace(file_, "", "is an empty list");
     if (numbers) return {.trace = {}, .step_times_s = std::move(step_times_)};
@@ -402,13 +414,15 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     has_events_ = true;
   }
 
-  // Lists of an argument are kept as JSON text.
+  // Lists of an argument are kept as JSON text: from their first bracket to the last, every
+  // callback appends what it gets.
   [[nodiscard]] bool captures() const { return nested_ > 0; }
   std::string& captured() {
     if (field_ == EventField::Dims) return event_.dims;
     if (field_ == EventField::Types) return event_.types;
     return field_ == EventField::Scalars ? event_.scalars : event_.members;
   }
+  // Adds a comma, unless this is the first entry of a list or object, or the value of a key.
   void separate() {
     std::string& text = captured();
     if (!text.empty() && text.back() != '[' && text.back() != '{' && text.back() != ':')
@@ -509,6 +523,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
         event_.name = text;
         return;
       case EventField::Process:
+        // lane_of() has room for 32 bits of a process.
         event_.process = std::hash<std::string>{}(text) >> 32U;
         return;
       case EventField::Thread:

@@ -28,12 +28,14 @@ struct LaunchedNodes {
   throw InputError(Problem{.file = file, .pointer = {}, .problem = problem, .hint = hint});
 }
 
+// GPUs of one server: 4 of the 72 of an NVL72 rack.
 std::int64_t gpus_per_host(const NodeSpec& node) {
   return std::clamp<std::int64_t>(std::int64_t{node.gpus_per_cpu} * node.cpus_per_host, 1,
                                   node.gpus);
 }
 
-// Returns the smallest number of nodes, of `most` units each, that divides the units evenly.
+// Returns the smallest number of nodes, of at most `most` units each, that divides the units
+// evenly: 9 units with at most 8 in a node are 3 nodes of 3.
 std::int64_t equal_nodes(std::int64_t units, std::int64_t most) {
   std::int64_t nodes = (units + most - 1) / most;
   while (units % nodes != 0) ++nodes;
@@ -54,9 +56,9 @@ void check_size(const std::string& file, const std::string& flag, std::optional<
   refuse_launch(file, fmt::format("{} must be from 1 to {}, not {}", flag, most, *given), "");
 }
 
-// Derives the nodes from the sizes of a launch. A node of the simulator may hold several hosts of
-// the launch (18 in an NVL72 rack). Throws InputError for `file` where such nodes cannot hold the
-// world in equal parts, and where no argument determines the size of the world.
+// Derives the nodes from the sizes of a launch. The user's number of nodes has precedence, then the
+// hosts of the launch, then its world. Throws InputError for `file` where such nodes cannot hold
+// the world in equal parts, and where no argument determines the size of the world.
 LaunchedNodes launched_nodes(const NodeSpec& node, std::optional<std::int64_t> chosen,
                              const LaunchedSizes& sizes, const std::string& file) {
   check_size(file, "--nproc-per-node", sizes.per_host, node.gpus);
@@ -64,7 +66,8 @@ LaunchedNodes launched_nodes(const NodeSpec& node, std::optional<std::int64_t> c
   check_size(file, "--nnodes", sizes.hosts, kNodesMost);
   check_size(file, "world_size", sizes.world, kNodesMost * node.gpus);
   const std::int64_t host = gpus_per_host(node);
-  // A node holds several hosts only where the processes of a host fit one server.
+  // A node of the simulator may hold several hosts of the launch (18 in an NVL72 rack), but only
+  // where the processes of a host fit one server.
   const std::int64_t per_host = sizes.per_host.value_or(host);
   const std::int64_t hosts = per_host <= host ? node.gpus / host : 1;
   LaunchedNodes launched;
@@ -107,6 +110,8 @@ LaunchedCluster launched_cluster(const LaunchMachine& machine, const LaunchedSiz
                   "leave --gpus out");
   }
   if (machine.gpus) known.world = machine.gpus;
+  // The job's script counts only where neither the user nor the launch states nodes or world: a
+  // launch within a job may use a part of its nodes.
   const bool of_job =
       !machine.nodes && !known.hosts && !known.world && (machine.job.hosts || machine.job.world);
   if (of_job)

@@ -244,6 +244,8 @@ struct Columns {
 
 bool is_time(std::string_view word) { return word == "time" || word == "cputime"; }
 
+// Reads the titles "size count type redop root time algbw busbw #wrong time algbw busbw #wrong":
+// two blocks of four words, each beginning with the time. Returns nothing for another line.
 std::optional<Columns> columns_of(const LogWords& words) {
   const auto first = std::find_if(words.begin(), words.end(), is_time);
   if (first == words.end()) return {};
@@ -350,6 +352,8 @@ class TextReader {
   }
 
   void row(LogWords words) {
+    // A row begins with size, count and the name of a type. The second half of a row has a number
+    // in place of the name.
     const bool begins = words.size() >= 3 && is_digits(words[1]) && !number<double>(words[2]);
     if (!begins && !pending_.empty()) {  // the second half of a row
       words.insert(words.begin(), pending_.begin(), pending_.end());
@@ -370,6 +374,7 @@ class TextReader {
     } else if (columns_.blocks == 2 && fits(1) && is_gap_before(words, columns_.width)) {
       cell(words, 1);  // some tests leave the first block empty
     } else if (words.size() <= kLeadingMost) {
+      // Only leading words: the row goes on after a line of NCCL.
       pending_ = words;
     } else {
       ++runs_.back().broken;

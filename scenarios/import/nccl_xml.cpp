@@ -98,7 +98,7 @@ BytesPerSecond nvlink_rate(std::uint32_t sm) {
   return BytesPerSecond{rate * kGiga};
 }
 
-// Returns the compute capability whose links have that rate.
+// Returns the compute capability whose links have that rate; 80 for 20 GB/s, which 70 has, too.
 std::optional<std::uint32_t> sm_of_rate(BytesPerSecond rate) {
   for (auto link = kNvLinks.rbegin(); link != kNvLinks.rend(); ++link)
     if (link->sm != 70 && equal(rate.value(), link->gigabytes * kGiga)) return link->sm;
@@ -115,7 +115,8 @@ BytesPerSecond pcie_rate(std::string_view speed, std::uint32_t width) {
   return BytesPerSecond{(width == 0 ? kUnknownWidth : width) * lane / 80.0 * kGiga};
 }
 
-// Returns the link with that rate, as files write it; nothing where there is none.
+// Returns the link with that rate, as files write it; nothing where there is none. Several links
+// have one rate (x16 at 16 GT/s and x8 at 32 GT/s): the usual width is tried first.
 std::optional<PcieLink> pcie_link(BytesPerSecond rate) {
   for (const std::uint32_t width : {16U, 8U, 4U, 2U, 1U, 32U})
     for (const Lane& lane : kLanes)
@@ -241,6 +242,7 @@ class Reader : private NodeParts {
       if (child.name == "pci")
         read_pci(child, above, cpu, device);
       else if (child.name == "nic")
+        // A <nic> without a <pci> of its own is local to the device above: NCCL counts 5000 GB/s.
         read_nic(child, above, BytesPerSecond{5000.0 * kGiga});
   }
 
@@ -283,6 +285,7 @@ class Reader : private NodeParts {
       wire(part, above, LinkKind::Pcie, rate);
       const double speed = attribute_number(net, "speed", 0.0);
       if (speed <= 0.0) ++without_speed_;
+      // A speed is in Mb/s; divided by 8000 it is in GB/s.
       node_.ports.push_back(hints_.nic ? hints_.nic->value()
                                        : (speed <= 0.0 ? kDefaultSpeed : speed) / 8000.0 * kGiga);
     }
@@ -309,6 +312,7 @@ class Reader : private NodeParts {
       std::uint32_t to_switches = 0;
       for (const XmlElement& link : gpu.element->children) {
         const std::uint32_t links = std::max(count_of(link, "count", 1.0), 1U);
+        // NCCL counts bw x count / 1000 GB/s between a GPU and its CPU.
         if (link.name == "c2c")
           wire(gpu.part, gpu.cpu, LinkKind::ChipToChip,
                BytesPerSecond{attribute_number(link, "bw", 0.0) * links / 1000.0 * kGiga});
@@ -465,6 +469,7 @@ class PartialReader : private NodeParts {
         wire(gpu, hub, LinkKind::NvLink, like_.nvlink, std::max(like_.nvlinks, 1U));
       return;
     }
+    // `nvlink` is the rate of a GPU to all its peers together.
     const std::uint32_t peers = std::max(like_.gpus, 2U) - 1;
     for (std::size_t a = 0; a < gpus_.size(); ++a)
       for (std::size_t b = a + 1; b < gpus_.size(); ++b)
@@ -514,6 +519,7 @@ ImportedNode from_nccl_xml(const std::string& text, const std::string& file,
   const XmlElement system = parse_xml(file, text, remedy);
   if (system.name != "system")
     throw InputError(Problem{file, "", "has no <system>: it is no topology of NCCL's", remedy});
+  // A dump has GPUs with ranks. A file with PCI devices alone is partial, and needs a named GPU.
   Listed listed;
   count_devices(system, listed);
   if (listed.ranks > 0) {
@@ -653,6 +659,7 @@ class Writer {
                     cluster_.device(nic).index, cluster_.device(nic).index, rate / 1e9 * 8000.0);
   }
 
+  // An address that no other device has, by which GPUs name each other.
   std::string busid(DeviceId device) const {
     return fmt::format("0000:{:02x}:{:02x}.0", device / 32, device % 32);
   }

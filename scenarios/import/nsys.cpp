@@ -146,6 +146,7 @@ bool marks_step(std::string_view text, const std::string& prefix) {
   for (const std::string_view word : {"iteration", "iter", "train_step", "step"}) {
     if (!small.starts_with(word)) continue;
     const std::string_view rest = std::string_view(small).substr(word.size());
+    // The number must be all that follows: "step_scheduler" is no step.
     const std::size_t digit = rest.find_first_not_of(" _#:-");
     return digit != std::string_view::npos &&
            rest.find_first_not_of("0123456789", digit) == std::string_view::npos;
@@ -162,6 +163,10 @@ std::int64_t elements_of(const nlohmann::json& dims) {
   return product < most ? static_cast<std::int64_t>(product) : 0;
 }
 
+// Each GPU of each process has a TraceBuilder. Kernels come first, because they make the builders:
+// copies, launches and ranges of a process without kernels are left out. Launches and ranges state
+// a thread but no GPU, so all GPUs of their process get them; a kernel finds its own launch by its
+// correlation id.
 class NsysReader {
  public:
   NsysReader(const std::filesystem::path& file, const NsysOptions& options)
@@ -249,6 +254,7 @@ class NsysReader {
     const Columns columns = data_.columns(table);
     if (!columns.contains("start") || !columns.contains("end") || !columns.contains("deviceId"))
       return;
+    // The names of copyKind, by its number in CUPTI; other kinds are named after the table.
     constexpr std::array<std::string_view, 11> kinds{
         "", "Memcpy HtoD", "Memcpy DtoH", "",           "", "", "",
         "", "Memcpy DtoD", "Memcpy HtoH", "Memcpy PtoP"};
@@ -274,7 +280,8 @@ class NsysReader {
                });
   }
 
-  // Calls take(builder) for all GPUs of a process.
+  // Calls take(builder) for all GPUs of a process. Without globalPid in the export, the process of
+  // a GPU is 0, and the GPU gets the rows of all processes.
   template <class Take>
   void of_process(std::int64_t process, const Take& take) {
     for (auto& [key, build] : devices_)
@@ -303,6 +310,8 @@ class NsysReader {
       notes_.emplace_back("the export has no NVTX_EVENTS: no shapes and no steps are known");
       return;
     }
+    // The text of a range is in its row, or in StringIds under an id; so is the payload. Not every
+    // export has all of these columns.
     const bool ids = columns.contains("textId");
     const std::string text = ids ? "COALESCE(t.text, s.value)" : "t.text";
     const bool payload_ids = columns.contains("jsonTextId");

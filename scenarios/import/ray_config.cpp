@@ -60,6 +60,8 @@ class Arguments {
  private:
   // Returns whether the letter ends the call.
   bool step(char letter) {
+    // Only depth 1 belongs to the call. Commas and '=' below it are parts of a value, as in
+    // resources_per_worker=dict(GPU=2, CPU=8).
     constexpr std::string_view kOpening = "([{";
     constexpr std::string_view kClosing = ")]}";
     if (kOpening.find(letter) != std::string_view::npos && ++depth_ == 1) return false;
@@ -89,7 +91,8 @@ class Arguments {
   int depth_ = 0;
 };
 
-// Names that a Python script sets to a value at the beginning of a line.
+// Names that a Python script sets to a value on one line: "NODES = 4", or "NODES: int = 4". The
+// last assignment of a name holds; scopes of functions are not told apart.
 Names python_names(const std::string& text) {
   Names names;
   std::istringstream lines(text);

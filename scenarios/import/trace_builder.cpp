@@ -130,7 +130,10 @@ void TraceBuilder::launch(std::int64_t correlation, std::uint64_t lane, std::int
   if (correlation != 0) launches_.try_emplace(correlation, Launch{lane, time_ns});
 }
 
-// An operation lies in the last one of its lane that began before it and has not ended.
+// Sets the parent of each operation: the innermost one of its lane whose time contains it. In the
+// order of lanes and starts, longer ones first, a parent comes before its children. `open` holds
+// the operations that contain the present one, the innermost last; those that end earlier than it
+// are removed. Cost: O(n log n) for the sort.
 void TraceBuilder::nest() {
   std::ranges::stable_sort(operations_, [](const OperationEvent& a, const OperationEvent& b) {
     if (a.lane != b.lane) return a.lane < b.lane;
@@ -152,7 +155,8 @@ void TraceBuilder::nest() {
   }
 }
 
-// The innermost operation of the launch's thread that runs at its time.
+// Returns the innermost operation of the launch's thread that runs at its time. It is the last one
+// that began before, or the nearest around that one that has not ended.
 std::uint32_t TraceBuilder::innermost(const Launch& launch) const {
   const auto after = std::ranges::upper_bound(
       operations_, std::pair(launch.lane, launch.time_ns), {},

@@ -14,7 +14,8 @@ namespace trainyard {
 
 namespace {
 
-// Calls that are the same in all traces but for their number.
+// Calls that are the same in all traces but for their number. Collectives of a group run in one
+// order on all its ranks, so the k-th call of a key in one trace is the k-th in the others.
 struct CallKey {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::int64_t bytes = 0;
@@ -24,7 +25,8 @@ struct CallKey {
   std::string group = {};
   auto operator<=>(const CallKey&) const = default;
 };
-// The key of a row of a profile.
+// The key of a row of a profile. Operation, ranks and nodes come first, so rows of one run follow
+// each other in a map, and add_row() only compares with the last run.
 using RowKey = std::tuple<CollectiveOp, std::uint32_t, std::uint32_t, std::int64_t, std::string>;
 
 struct CallTime {
@@ -98,6 +100,7 @@ class CallCollector {
       assumptions_.insert(fmt::format("groups have {} ranks, as --ranks states", options_.ranks));
     }
     if (key.ranks < 2) return without("a group of one rank moves nothing");
+    // A profile counts the whole buffer, as nccl-tests does.
     if (call.bytes_of_one_rank &&
         (key.op == CollectiveOp::AllGather || key.op == CollectiveOp::ReduceScatter))
       key.bytes *= key.ranks;
@@ -110,6 +113,8 @@ class CallCollector {
     return key;
   }
 
+  // With 8 GPUs on a node, ranks 0, 8 and 16 are on 3 nodes, and a group of 16 unknown ranks is
+  // taken to be on 2.
   std::uint32_t nodes_of(const TracedCall& call, std::uint32_t ranks) {
     assumptions_.insert(
         fmt::format("a node has {} GPUs, and ranks are numbered node by node (--gpus-per-node)",
@@ -141,6 +146,7 @@ class CallCollector {
     if (!same)
       found_.runs.push_back({.file = files, .op = op, .gpu = gpu, .ranks = ranks, .nodes = nodes});
     const double algbw = static_cast<double>(bytes) / time_us / 1e3;
+    // PyTorch's all_reduce works in place.
     found_.runs.back().rows.push_back({.bytes = bytes,
                                        .dtype = dtype,
                                        .time_us = time_us,

@@ -25,6 +25,8 @@ struct Launched {
   std::int64_t longest_ns = -1;
 };
 
+// True for nodes of autograd: "MmBackward0", "autograd::engine::evaluate_function: MmBackward0".
+// The node of a checkpoint does not count, because the forward runs again within it.
 bool is_backward_node(std::string_view name) {
   const std::size_t at = name.rfind("Backward");
   if (at == std::string_view::npos || name.find("Checkpoint") != std::string_view::npos)
@@ -32,7 +34,9 @@ bool is_backward_node(std::string_view name) {
   return name.find_first_not_of("0123456789", at + 8) == std::string_view::npos;
 }
 
-// Converts one trace; the rows of all traces are collected in `into`.
+// Converts one trace in three passes. Over operations: remembers the GEMMs of forwards, which a
+// backward refers to by sequence number. Over kernels: adds the time of each to the operation that
+// owns it. Over owners: makes a row of an operation's shape and the sum of its kernels.
 class TraceConverter {
  public:
   TraceConverter(const GpuTrace& trace, const TracedKernelOptions& options)
@@ -68,7 +72,8 @@ class TraceConverter {
     });
   }
 
-  // Forward GEMMs by sequence number, and the first GEMM of each backward node.
+  // Forward GEMMs by sequence number, and the first GEMM of each backward node: operations of a
+  // thread are in the order of their starts, and the first entry of a key stays.
   void remember(std::uint32_t operation) {
     const std::string_view name = name_of(operation);
     const TracedShape* shape = shape_of(operation);
@@ -177,6 +182,8 @@ class TraceConverter {
       const std::size_t query = name.find("backward") == std::string_view::npos ? 0 : 1;
       return attention_kernel(name, shape, dtype_of(shape, query, kernel));
     }
+    // With recorded types, memory_bound_kernel() knows the width of each input, and this one is
+    // only for types that are not known.
     const DataType dtype = shape.types.empty() ? dtype_of(shape, 0, kernel) : options_.dtype;
     return memory_bound_kernel(name, shape, element_bytes(dtype));
   }
@@ -200,6 +207,7 @@ class TraceConverter {
     const std::string_view name = name_of(operation);
     const auto dims = gemm_dims(name, shape);
     if (!dims) return {.reason = fmt::format("{} with shapes that are no GEMM", name)};
+    // The first input of addmm and baddbmm is what the product is added to.
     const bool adds = name.find("add") != std::string_view::npos;
     const DataType dtype = dtype_of(shape, adds ? 1 : 0, kernel);
     Gemm gemm{.m = dims->m, .n = dims->n, .k = dims->k, .batch = dims->batch, .dtype = dtype};

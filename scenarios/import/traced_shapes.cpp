@@ -13,10 +13,12 @@ namespace {
 // Larger tensors are no measurements, and their bytes do not fit.
 constexpr double kMostElements = 1e15;
 
+// Cuts off the overload: "aten::add.Tensor" is aten::add.
 std::string_view operator_name(std::string_view name) {
   return name.substr(0, name.find_first_of(". "));
 }
 
+// Returns the dimensions of an input that is one tensor; nullptr for numbers and lists of tensors.
 const TensorDims* tensor(const TracedShape& shape, std::size_t input) {
   if (input >= shape.inputs.size() || shape.inputs[input].size() != 1) return nullptr;
   return &shape.inputs[input].front();
@@ -196,6 +198,9 @@ std::optional<GemmDims> gemm_dims(std::string_view name, const TracedShape& shap
   return (*right)[right->size() - 2] == gemm.k ? std::optional(gemm) : std::nullopt;
 }
 
+// The forward is y = x w with x of [m, k] and w of [k, n]. The gradient of x, dy w^T, is a product
+// over n with [m, k] results; the gradient of w, x^T dy, is a product over m with [k, n] results.
+// PyTorch may compute either one transposed, so both orders of the results are accepted.
 std::optional<Gemm> backward_gemm(const GemmDims& gemm, const GemmDims& forward, bool first) {
   const auto holds = [&](std::int64_t one, std::int64_t other) {
     return (gemm.m == one && gemm.n == other) || (gemm.m == other && gemm.n == one);
@@ -248,6 +253,7 @@ ShapedKernel attention_kernel(std::string_view name, const TracedShape& shape, D
                       .dtype = dtype};
   const std::string* causal = scalar(shape, rule.causal);
   attention.causal = causal == nullptr || *causal == "True" || *causal == "true" || *causal == "1";
+  // Causal: a query meets the keys up to its own position, s (s + 1) / 2 pairs.
   const std::int64_t square = attention.query_length * attention.kv_length;
   if (attention.causal && attention.query_length != attention.kv_length)
     return without("causal attention of fewer queries than keys");

@@ -9,6 +9,8 @@ std::optional<PowerRates> join_rates(std::span<const PowerRates* const> jobs) {
   std::optional<PowerRates> all;
   for (const PowerRates* job : jobs) {
     if (job == nullptr) return {};
+    // The rates of hosts, NICs and switches belong to the cluster, so those of the first job serve
+    // all.
     if (!all) {
       all = *job;
       continue;

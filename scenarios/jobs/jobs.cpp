@@ -112,6 +112,8 @@ class JobsReader {
                  "leave it out, and give the scenario a cluster of its own with as many GPUs");
       return;
     }
+    // Only the kind and the number of the nodes count here. Where they are, and with them the
+    // fabric and the faults, follows from the placement on the common cluster.
     ClusterSpec part = cluster;
     part.nodes = gpus / cluster.node.gpus;
     part.others.clear();
@@ -188,6 +190,7 @@ class JobsReader {
                      fmt::format("\"{}\" is the name of two jobs", job.name));
       if (job.placement.kind != PlacementKind::With) continue;
       const std::string at = fmt::format("/jobs/{}/placement/with", i);
+      // Traffic takes its GPUs from the other job, so that one is read and placed before it.
       const auto other = std::ranges::find(jobs.all, job.placement.job, &JobSpec::name);
       if (job.scenario) {
         file_.report(at, "two jobs cannot compute on one GPU", "only traffic runs beside a job");

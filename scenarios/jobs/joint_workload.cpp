@@ -49,7 +49,8 @@ struct BetweenSteps {
 
 // Writes one step of a program `steps` times. The step ends with a block that waits for all streams
 // of the rank, meets the other ranks, and lets the streams go on. A similar block delays the first
-// step.
+// step. A step of 10 operations on 2 streams, twice: 0 and 1 are the start block, 2 to 11 the first
+// step, 12 and 13 its end block, 14 to 23 the second step, 24 and 25 its end block.
 class StepRepeater {
  public:
   StepRepeater(const OperationList& step, std::uint32_t steps, const BetweenSteps& between)
@@ -74,6 +75,7 @@ class StepRepeater {
       const OpIndex begin = streams + step * (length_ + streams);
       repeat(begin);
       add_instance(end, begin + length_);
+      // The inputs of the end block, in the order in which add_end_block() counts the streams.
       for (const auto& [stream, last] : last_of_)
         if (last != kNone) content_.bindings.push_back(begin + last);
     }
@@ -85,7 +87,9 @@ class StepRepeater {
   }
 
  private:
-  // Lets the other streams go on after operation 0 of the block, which is on the compute stream.
+  // Lets the other streams go on after operation 0 of the block, which is on the compute stream. A
+  // stream runs its operations in order, so a delay of 0 s that depends on operation 0 holds it
+  // until then.
   void release_streams() {
     for (const auto& [stream, last] : last_of_) {
       if (stream == 0) continue;
@@ -166,6 +170,8 @@ class StepRepeater {
   std::map<std::uint8_t, OpIndex> last_of_;  // by stream: its last operation in the step
 };
 
+// Appends the tables of one job after the other and shifts the indices of each job by what the
+// tables held before it. Streams and categories are the exception: jobs share those of equal names.
 class JobJoiner {
  public:
   explicit JobJoiner(JointWorkload& joint) : joint_(joint), all_(joint.specialised.workload) {}
@@ -274,6 +280,8 @@ class JobJoiner {
     };
     for (MemoryEffect& effect : program.effects) effect.category = category(effect.category);
     for (ResidentMemory& held : program.resident) held.category = category(held.category);
+    // The operations of a block repeat with their effects. Effects of single operations name them
+    // by number, so each step has its own.
     const auto of_step = std::move(program.single_effects);
     program.single_effects.clear();
     const JobPart& part = joint_.jobs.back();
@@ -290,6 +298,7 @@ class JobJoiner {
     for (Rank rank : job.step->workload->ranks) {
       rank.program += offsets.programs;
       rank.label = fmt::format("{} {}", job.name, rank.label);
+      // A rank binds the slots of its own job only; its bindings of the others stay empty.
       std::vector<SlotBinding> slots(offsets.slots);
       for (SlotBinding binding : rank.slots) {
         if (binding.group != kNone) binding.group += offsets.groups;
@@ -304,7 +313,8 @@ class JobJoiner {
     all_.groups.push_back(std::move(all_ranks));
   }
 
-  // The host of a rank waits for the rendezvous, so that each step is issued as the first one.
+  // The host of a rank waits for the rendezvous, so that each step is issued as the first one. The
+  // lanes are by program, so programs of earlier jobs without host costs get empty ones.
   void add_hosts(const JobSteps& job) {
     const JobPart& part = joint_.jobs.back();
     const std::vector<HostLane>& lanes = job.step->hosts;
@@ -319,6 +329,7 @@ class JobJoiner {
     const JobPart& part = joint_.jobs.back();
     HostLane all;
     double base_s = 0.0;
+    // One more round after the last step, for the block that ends it.
     for (std::uint32_t number = 0; number <= part.steps; ++number) {
       const StepRange step = part.step(program, number);
       // The operations between steps are issued at once.

@@ -207,13 +207,16 @@ std::vector<std::uint32_t> named_gpus(const Cluster& cluster, const PlacementSpe
                                  nodes ? "node" : "GPU", number, all - 1));
     for (std::uint32_t gpu = number * each; gpu < (number + 1) * each; ++gpu) gpus.push_back(gpu);
   }
+  // A list of nodes may hold more GPUs than the job needs, as long as every node is used.
   if (gpus.size() < count || gpus.size() - count >= each)
     throw RunError(fmt::format("the job needs {} GPUs, and {} are listed", count, gpus.size()));
   gpus.resize(count);
   return gpus;
 }
 
-// Takes whole nodes first, then a part of one.
+// Takes whole nodes first, then a part of one: a job of 20 GPUs on nodes of 8 takes two nodes that
+// are wholly free, and 4 GPUs of the first other node that has them. Returns fewer GPUs where these
+// are not free.
 std::vector<std::uint32_t> FreeGpus::found(const PlacementSpec& placement,
                                            std::uint32_t count) const {
   const std::uint32_t each = cluster_.facts().gpus_per_node;

@@ -52,6 +52,8 @@ class StateComparison {
       : jobs_(jobs), early_s_(early_s), late_s_(late_s), slack_s_(kSameDate * (late_s - early_s)) {}
 
   [[nodiscard]] bool same() {
+    // The ages of the steps that run at both dates must agree. The oldest of them begins the
+    // window, and within the window all that has happened must agree.
     for (const JobTimes& job : jobs_) {
       const std::uint32_t early = job.ended_at(early_s_ + slack_s_);
       const std::uint32_t late = job.ended_at(late_s_ + slack_s_);
@@ -69,8 +71,8 @@ class StateComparison {
  private:
   [[nodiscard]] bool near(double a, double b) const { return std::abs(a - b) <= slack_s_; }
 
-  // Returns the distance of a date from the state, for dates before the window and after the state
-  // the same number.
+  // Returns the distance of a date from the state. All dates before the window have the length of
+  // the window, and all dates after the state have 0: neither are part of the state.
   [[nodiscard]] double distance(double date_s, double state_s) const {
     return std::clamp(state_s - date_s, 0.0, window_s_);
   }

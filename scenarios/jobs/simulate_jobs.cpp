@@ -212,6 +212,8 @@ class JobsSimulation {
   [[nodiscard]] Result run_of(const std::vector<std::size_t>& numbers,
                               const std::vector<JobPart>& parts, const Lowered& lowered) {
     FoldRequest question{.fold = options_.fold};
+    // Only NCCL's settings and the profile of collectives count here, and check_agrees() of
+    // jobs.cpp makes sure that those of all jobs are equal.
     for (const std::size_t number : numbers)
       if (const auto& scenario = placed_[number].spec->scenario)
         question.collectives = scenario->plan.collectives;
@@ -273,6 +275,8 @@ class JobsSimulation {
     for (std::uint32_t job = 0; job < numbers.size(); ++job) {
       if (!placed_[numbers[job]].interferes) continue;
       KernelPricings pricings(software_of(*placed_[numbers[job]].spec), memo_);
+      // The losses of the calls of all jobs under the software of this one, which keeps those of
+      // its own.
       Interference own = find_interference(*cluster_, lowered, folded, pricings);
       all.communication.resize(own.communication.empty() ? 0 : owners.size(), 0.0);
       if (all.compute.empty())
@@ -311,6 +315,8 @@ class JobsSimulation {
   // Plays until all jobs with `steps` have made them. The others get enough steps not to run out
   // before.
   void play_counted(JobsResult& result) {
+    // The time that the counted jobs take if nothing slows them. It doubles until the jobs without
+    // a count last as long as those.
     double time_s = 0.0;
     for (std::size_t job = 0; job < placed_.size(); ++job)
       if (const auto& steps = jobs_.all[job].steps)
@@ -351,6 +357,8 @@ class JobsSimulation {
       result.repetition = find_repetition(result.parts, *result.run.partition, result.run.timeline);
       return result.repetition.has_value();
     };
+    // Each attempt plays all steps from the start, so doubling their number keeps the cost of all
+    // attempts below twice that of the last one.
     constexpr std::uint32_t kFirst = 6;
     const bool dated = !cluster_->facts().timed_faults.empty();
     for (std::uint32_t steps = std::min(kFirst, options_.most_steps);; steps *= 2) {

@@ -115,8 +115,11 @@ class MessageWriter {
     for (const GroupId group : receives_[number]) rank.slots.push_back({group, 1});
   }
 
+  // The slots of a rank name its groups, so ranks with equally many messages run one program.
   [[nodiscard]] static Program program_of(std::size_t sends, std::size_t receives) {
     Program program{.name = fmt::format("traffic, {} out and {} in", sends, receives)};
+    // The delay of `every` runs beside the messages. The step ends when both have ended, and with
+    // it the wait for the next messages.
     program.append({.kind = OpKind::Delay});
     for (std::size_t message = 0; message < sends + receives; ++message)
       program.append({.kind = message < sends ? OpKind::Send : OpKind::Recv,
@@ -132,7 +135,8 @@ class MessageWriter {
   std::map<std::pair<std::size_t, std::size_t>, std::uint32_t> programs_;  // by sends, receives
 };
 
-// An all_to_all of n ranks sends (n - 1)/n of its size.
+// An all_to_all of n ranks sends (n - 1)/n of its size, so the call is n/(n - 1) times as large as
+// what each GPU sends.
 void write_all_to_all(const TrafficSpec& traffic, Workload& workload) {
   const auto ranks = static_cast<double>(workload.ranks.size());
   workload.calls = {make_call(CollectiveOp::AllToAll,

@@ -70,6 +70,8 @@ bool recipe_says_gradients(const Json& document) {
 bool is_open(const Json& document, const std::string& section, const Json::json_pointer& field) {
   if (document.contains(field)) return false;
   if (section.empty()) return true;
+  // A "training" that is missing stays missing: the reader reports it, and a filled-in one would
+  // hide it.
   if (!document.contains(section)) return section != "training";
   return document.at(section).is_object();
 }
@@ -147,6 +149,7 @@ std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem
   const std::string precision = text_at(document, "/training/precision", "bf16");
   const bool experts = has_experts(document, folder);
   const std::vector<Practice> practices = load_practices(framework);
+  // Comes before the practices are applied, because it opens fields for them.
   forget_others(practices, document, applied);
   for (const Practice& practice : practices)
     if (practice.when.holds(precision, experts)) apply(practice, document, applied);

@@ -51,6 +51,8 @@ Json parse_value(const Override& change) {
   } catch (const InputError& error) {
     const auto first = change.value.find_first_not_of(' ');
     const char begin = first == std::string::npos ? ' ' : change.value[first];
+    // Only a key that stands twice gives a problem with a pointer. The text is JSON then, and no
+    // short form.
     const bool duplicate_key = !error.problems().front().pointer.empty();
     if (duplicate_key || begin == '{' || begin == '[' || begin == '"') throw;
     return short_form(change.value).value_or(change.value);

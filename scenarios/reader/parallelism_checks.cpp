@@ -70,6 +70,7 @@ void check_context_length(const Check& check) {
 void check_context_heads(const Check& check, std::int64_t traders) {
   const Parallelism& p = check.sizes();
   const Architecture& model = check.architecture();
+  // check_tensor() reports heads that do not divide among tensor ranks.
   if (traders == 1 || model.heads % p.tensor != 0) return;
   const std::int64_t heads = model.heads / p.tensor;
   if (heads % traders != 0) {

@@ -438,6 +438,8 @@ void check_training_of_phase(const Check& check, const std::string& at,
   Training& training = scenario.plan.training;
   if (phase.global_batch_size > 0) training.global_batch_size = phase.global_batch_size;
   if (phase.sequence_length > 0) training.sequence_length = phase.sequence_length;
+  // An empty document has no problem yet, so each rule applies and its problems are told apart from
+  // those of the file.
   JsonFile rules = JsonFile::parse(check.file.name(), "{}");
   const Check of_phase{rules, scenario};
   for (const auto rule : {check_batch, check_sequence, check_context, check_schedule_shape})

@@ -79,7 +79,7 @@ void check_listed_layers(const Check& check) {
   }
 }
 
-// Returns the least fraction of four digits that is at least one of `layers` layers.
+// Returns the least fraction of four digits that is one layer of `layers` or more: 0.3334 for 3.
 double one_of(std::int64_t layers) {
   constexpr double kDigits = 1e4;
   return std::ceil(kDigits / static_cast<double>(layers)) / kDigits;

@@ -145,6 +145,7 @@ Approximations cluster_approximations(const Cluster& cluster) {
   if (cluster.gpus().size() <= per_node) return {};
   double nic = 0.0;
   std::optional<Link> slowest;
+  // The route from the first GPU to the first one of the second node stands for all.
   for (const RouteHop& hop : cluster.router().route(0, per_node)) {
     const Link link = cluster.link(hop.link);
     if (link.kind == LinkKind::NicPort) nic = std::max(nic, link.capacity.value());

@@ -128,7 +128,8 @@ Shares microbatches_of(const TrainingPlan& plan) {
   return Shares(static_cast<std::size_t>(p.data), plan.microbatches());
 }
 
-// A stage is as slow as in the replica that takes longest for it. Memory grows with the layers.
+// A stage is as slow as in the replica that takes longest for it. Memory grows with the layers: a
+// stage of 8 layers whose memory is 80 % full may have 10.
 Shares layers_by_pace(const Pace& pace, const TrainingPlan& plan) {
   const Shares microbatches = microbatches_of(plan);
   const std::vector<std::int64_t> split = layer_split(plan);
@@ -230,6 +231,7 @@ class Balancing {
     Result run = simulate_(changed);
     const bool fits = everything_fits(run.view());
     const bool fitted = everything_fits(run_.view());
+    // If both runs fit, or neither does, the faster one is better; else the one that fits.
     if (fits == fitted ? run.view().step_s() >= run_.view().step_s() : fitted) return false;
     best_ = std::move(changed);
     run_ = std::move(run);
@@ -254,6 +256,8 @@ class Balancing {
       bool better = false;
       for (std::size_t i = 0; i + 1 < order.size() && !better && tried < kNeighboursTried; ++i) {
         Shares shares = now(field);
+        // The item would make the other share the slowest. The order is ascending, so no later one
+        // gains either.
         if (shares[from] <= 1 || busy_s[order[i]] + item_s >= busy_s[from]) return;
         --shares[from];
         ++shares[order[i]];

@@ -30,6 +30,8 @@ std::optional<DocumentFacts> document_facts(const TrainingPlan& plan) {
   const auto replicas = static_cast<double>(plan.parallelism.data);
   const auto microbatches = replicas * static_cast<double>(plan.microbatches());
   const auto sequences = microbatches * static_cast<double>(documents.sequences());
+  // Packed documents replace sequences whose tokens attend to all earlier ones: length * (length +
+  // 1) / 2 pairs each.
   const auto length = static_cast<double>(documents.length());
   facts.mean_tokens = sequences * length / static_cast<double>(facts.count);
   facts.pairs_share = all / (sequences * length * (length + 1.0) / 2.0);

@@ -91,6 +91,7 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
     const bool trained = weights.layer(layer);
     sum += forward_flops(flops, share);
     if (weights.reaches(layer)) sum += linear + 2.0 * core;
+    // A parameter of an adapter takes 2 FLOPs forward and 4 backward.
     if (trained) sum += adapted ? 6.0 * adapters(layer_kind(plan.architecture, layer)) : linear;
   }
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};

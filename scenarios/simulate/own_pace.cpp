@@ -57,6 +57,7 @@ std::vector<std::vector<double>> step_ends(const Result& run, const TrainingPlan
     for (const Operation& operation : program.operations) {
       const OpIndex op = next++;
       if (operation.kind != OpKind::Compute || operation.stream != kComputeStream) continue;
+      // Microbatches are numbered on over the steps of a worker.
       own.resize(static_cast<std::size_t>(operation.microbatch / microbatches) + 1);
       own.back() = times.end_s[op];
     }
@@ -87,6 +88,8 @@ std::vector<std::uint32_t> divide_steps(std::span<const std::vector<double>> end
   for (std::uint64_t made = ends.size(); made < total; ++made) {
     const std::size_t worker = next.top();
     next.pop();
+    // The last worker with the least steps has made one more, so the bound rises by a step and
+    // frees the workers that wait for it.
     if (steps[worker]++ == least && --slowest == 0) {
       ++least;
       slowest = static_cast<std::size_t>(std::ranges::count(steps, least));

@@ -93,6 +93,7 @@ class Rates {
       add_kernel(kernel, costs[kernel], rates);
     rates.gpus.resize(workload.programs.size());
     for (const Rank& rank : workload.ranks)
+      // Ranks of one program are on GPUs of one kind (specialise()), so the first of them rates it.
       if (rates.gpus[rank.program].limit_w <= 0.0)
         rates.gpus[rank.program] = of_gpu(of(step_.cluster->gpu_kind(rank.gpu).profile),
                                           stage_clock(settings_, workload.programs[rank.program]));

@@ -142,6 +142,7 @@ Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& opti
     report.built(*cluster);
     const LoweredStep step = lower_step(scenario, cluster, memo);
     report.lowered(*step.lowered->workload);
+    // Facts hold for the cluster as described, so all what-ifs share them.
     const auto facts = memo.get<RunFacts>(
         [&] {
           return scenario_facts(scenario, *shared_cluster(scenario.cluster), options.figures);

@@ -77,6 +77,8 @@ const fs::path& shipped_data() {
 constexpr const char* kDataHint =
     "name folders that have some of models/, topologies/, kernels/ as the shipped data have them";
 
+// The folders of $TRAINYARD_DATA. A folder without data is an error: a misspelt path would
+// otherwise be passed over, and shipped data be used in its place.
 void add_chosen(std::vector<fs::path>& roots) {
   const char* const value = std::getenv("TRAINYARD_DATA");
   const std::string chosen = value == nullptr ? "" : value;
@@ -232,6 +234,8 @@ std::optional<fs::path> find_in_data(const fs::path& path) {
   return {};
 }
 
+// A file of the user is noted, because a result that depends on it cannot be repeated elsewhere
+// with the shipped data alone.
 std::optional<fs::path> find_data_file(const std::string& folder, const std::string& name) {
   const fs::path place = fs::path(folder) / (name + ".json");
   std::optional<fs::path> file = name.empty() ? std::nullopt : find_in_data(place);

@@ -83,6 +83,7 @@ std::string compress(std::string_view contents) {
 }
 
 // A .gz file may consist of several members, one after the other; the contents are concatenated.
+// The output has a limit, because a small file can hold gigabytes of zeros.
 std::string decompress(const fs::path& file, std::string_view contents) {
   z_stream stream{};
   TY_CHECK(inflateInit2(&stream, kGzipWindow) == Z_OK);
@@ -126,6 +127,8 @@ fs::path behind_links(fs::path file) {
   return file;
 }
 
+// Whether standard output leads to this file. Paths do not tell, as /dev/stdout may lead anywhere,
+// so devices and inodes are compared.
 bool is_standard_output(const fs::path& file) {
   struct stat named {};
   struct stat open {};
@@ -189,6 +192,9 @@ FileVersion file_version(const fs::path& file) {
           status.st_ino};
 }
 
+// The checks come in this order so that each error names its cause: a file that must not be read,
+// one that cannot be looked up, one that does not exist, a folder. A pipe or a device does not tell
+// its size and has the lower limit.
 std::string read_file(const fs::path& file) {
   refuse_confined(file);
   std::error_code error;
@@ -236,6 +242,9 @@ bool is_irreplaceable(const fs::path& file) {
   return fs::is_other(status) || is_standard_output(file);
 }
 
+// Three kinds of files: standard output under any name, whose open descriptor is used; other
+// devices and pipes, which are written in place; and ordinary files, which get their name when they
+// are complete.
 NewFile::NewFile(fs::path file) : file_(std::move(file)) {
   make_folder_of(file_);
   std::error_code error;

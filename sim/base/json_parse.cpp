@@ -149,6 +149,7 @@ bool DocumentBuilder::key(string_t& name) {
   // The library's own insertion would compare the key with all earlier keys.
   Json::object_t::Container& members = level.value->get_ref<Json::object_t&>();
   if (const auto twice = level.keys.find(members, level.key)) {
+    // The later value takes the place of the earlier one, and take() throws in the end.
     level.member = &members[*twice].second;
     problems_.push_back({file_, pointer(),
                          fmt::format("the key {} appears twice", shown(level.key)),

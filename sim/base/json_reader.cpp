@@ -110,6 +110,7 @@ void report_unknown_keys(JsonFile::State& state, const std::string& pointer, Ask
   const Json& object = state.document.at(Json::json_pointer(pointer));
   std::vector<std::string> free;
   for (const std::string& known : asked.known) {
+    // A key that the object has is not the one that was meant.
     if (value_of(object, asked, known) == nullptr) free.push_back(known);
   }
   for (const auto& [key, value] : object.items()) {
@@ -229,6 +230,7 @@ std::string JsonObject::pointer(std::string_view key) const {
   return key.empty() ? pointer_ : join_pointer(pointer_, key);
 }
 
+// The key counts as known, for "did you mean", but not as read.
 bool JsonObject::has(std::string_view key) const {
   if (value_ == nullptr) return false;
   state_->knows(pointer_, key);
@@ -278,6 +280,7 @@ void JsonObject::ignore(std::string_view key) {
 }
 
 JsonObject JsonObject::child(const Json& value, std::string pointer) {
+  // The entry marks the object as opened, so that its unread keys are reported.
   state_->opened[pointer];
   return {*state_, &value, std::move(pointer)};
 }
@@ -290,6 +293,8 @@ JsonObject JsonObject::object(std::string_view key) {
   return {*state_, nullptr, pointer(key)};
 }
 
+// The merged object takes the place of the original in the document, so that pointers in messages
+// and the check of unknown keys refer to what is read.
 JsonObject JsonObject::object_over(std::string_view key, const Json& base,
                                    std::string_view without) {
   const Json* value = find(key, true, "an object");

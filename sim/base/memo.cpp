@@ -8,7 +8,8 @@ std::shared_future<Memo::Held> Memo::find_or_add(const std::function<bool(const 
                                                  Entry fresh, std::uint64_t& number) {
   const std::scoped_lock lock(mutex_);
   number = ++clock_;
-  // The search is linear, because inputs have no hash.
+  // The search is linear, because inputs have no hash. The type is compared first: `same` reads the
+  // inputs of an entry as its own type.
   for (Entry& entry : entries_) {
     if (entry.type != fresh.type || !same(entry.inputs.get())) continue;
     entry.used = number;
@@ -19,6 +20,8 @@ std::shared_future<Memo::Held> Memo::find_or_add(const std::function<bool(const 
   return {};
 }
 
+// A value counts from here on, with at least one byte. Others are evicted, the least recently used
+// ones first, until the sum is within the limit. A value above the limit evicts itself.
 void Memo::keep(std::uint64_t number, std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   const auto kept = std::ranges::find(entries_, number, &Entry::number);

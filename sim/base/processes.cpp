@@ -73,6 +73,8 @@ void end_with(pid_t parent) {
   ::_exit(whole ? 0 : 1);
 }
 
+// Forks a child that writes its answer into a pipe. Each process closes the end of the pipe that it
+// does not use: the parent sees the end of the answer only when no process holds the writing end.
 Child start(const ProcessWork& work, std::size_t number) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0)

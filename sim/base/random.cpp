@@ -10,6 +10,7 @@
 
 namespace trainyard {
 
+// The state does not advance, so two splits by one number in succession are equal.
 Random Random::split(std::uint64_t number) const {
   return Random(splitmix64_finaliser(mixed(state_) ^ (number + kGoldenGamma)));
 }
@@ -34,6 +35,8 @@ double Random::gamma(double alpha) {
   TY_CHECK(alpha > 0.0, alpha);
   // For alpha < 1: the gamma variate of alpha + 1 times a power of a uniform variate.
   const double boost = alpha < 1.0 ? std::pow(1.0 - uniform(), 1.0 / alpha) : 1.0;
+  // Marsaglia and Tsang: with d = alpha - 1/3 and c = 1 / sqrt(9 d), d (1 + c x)^3 of a normal
+  // variate x is accepted or drawn again.
   const double d = (alpha < 1.0 ? alpha + 1.0 : alpha) - 1.0 / 3.0;
   const double c = 1.0 / std::sqrt(9.0 * d);
   for (;;) {

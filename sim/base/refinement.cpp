@@ -109,7 +109,8 @@ class Classes {
 
   // Splits every class whose vertices differ in their edges to the renamed vertices. Returns the
   // vertices that got a new class. Vertices without such edges are untouched: they have the sum
-  // zero and form a separate part.
+  // zero and form a separate part. Touched vertices are moved to the end of the range of their
+  // class, so that split() finds them there.
   std::vector<std::uint32_t> split_neighbours(const std::vector<std::uint32_t>& renamed) {
     const std::vector<std::uint32_t> touched = summed(renamed);
     std::vector<std::uint32_t> classes;
@@ -119,6 +120,7 @@ class Classes {
       move_to(vertex, ranges_[colour].end - 1 - touched_in_[colour]);
       ++touched_in_[colour];
     }
+    // Ascending, so that the numbers of new classes do not depend on the order of edges.
     std::ranges::sort(classes);
     for (const std::uint32_t colour : classes) split(colour);
     for (const std::uint32_t vertex : touched) {
@@ -151,6 +153,10 @@ class Classes {
   // Splits a class. Its touched vertices are at the end of its range. The parts are the sets of
   // touched vertices with equal sums, and the untouched vertices. The largest part keeps the class
   // number.
+  //
+  // Example: of 8 vertices 3 are touched, two with one sum and one with another. The parts have 5,
+  // 2 and 1 vertices. The part of 5 keeps the number, and the other 3 vertices are the changed ones
+  // of the next round.
   void split(std::uint32_t colour) {
     const Range whole = ranges_[colour];
     const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
@@ -205,6 +211,7 @@ class Classes {
     }
   }
 
+  // Exchanges a vertex with the one at position `target` of order_.
   void move_to(std::uint32_t vertex, std::uint32_t target) {
     const std::uint32_t other = order_[target];
     std::swap(order_[place_[vertex]], order_[target]);
@@ -242,6 +249,8 @@ LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdg
   const bool large = edges.size() >= kWorthAThread;
   run_concurrently(
       large, [&] { count(second, of_second); }, [&] { count(first, of_first); });
+  // Before this loop the two lists hold the edges of each vertex in each half of the edges. After
+  // it they hold where that half begins in the row of the vertex.
   std::size_t end = 0;
   for (std::uint32_t vertex = 0; vertex < vertices; ++vertex) {
     const std::uint32_t ahead = of_first[vertex];

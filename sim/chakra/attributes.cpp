@@ -66,6 +66,7 @@ std::string_view lacks(Read as, const Attributes& attributes, const std::string&
   return "";
 }
 
+// An import reads nodes of these types only. Attributes of other nodes may have any type.
 bool is_read(NodeType type) { return type >= NodeType::MemLoad && type <= NodeType::Collective; }
 
 struct CollectiveRow {
@@ -120,6 +121,7 @@ void check_attributes(const RankTrace& trace, const std::string& file) {
   std::vector<Problem> problems;
   const auto check = [&](const Attributes& attributes, const std::string& owner) {
     for (const auto& [name, as] : kRead) {
+      // An absent attribute is no fault: most of them belong to some types of nodes only.
       const std::string key(name);
       if (!attributes.contains(key) || problems.size() >= kProblemsMost) continue;
       const std::string_view needed = lacks(as, attributes, key);

@@ -92,6 +92,8 @@ class RankExport {
     for (const OpIndex earlier : program_.dependencies_of(index))
       node.data.push_back(node_id(earlier));
     if (before != kNone) node.control.push_back(node_id(before));
+    // The dates of the simulated run. describe() replaces the duration of a kernel or a delay by
+    // its own time.
     node.start_us = microseconds(times_.start_s.at(index));
     node.duration_us = microseconds(times_.end_s.at(index) - times_.start_s.at(index));
     node.attributes = {{"is_cpu_op", op.kind == OpKind::Delay},

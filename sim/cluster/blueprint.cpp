@@ -58,6 +58,7 @@ class Blueprint::OutletLists {
 void Blueprint::OutletLists::add(const StridedRange& from, DeviceId to, const Far& far) {
   const auto place = [&](DeviceId id) { return (id - extent_.first) % extent_.devices; };
   const auto node = [&](DeviceId id) { return (id - extent_.first) / extent_.devices; };
+  // The devices are at one index of consecutive nodes.
   if (from.count == 1 || from.step == extent_.devices)
     return add_at(place(DeviceId{from.first}), {node(DeviceId{from.first}), from.count}, to, far);
   for (std::uint32_t i = 0; i < from.count; ++i)
@@ -67,6 +68,9 @@ void Blueprint::OutletLists::add(const StridedRange& from, DeviceId to, const Fa
 // Invariant: no list is longer than the one before it, because the links of a node fill the lists
 // in order. The first list that does not reach the node yet takes its link. A range of nodes is
 // added as one series if that list is the same for all of them, else node by node.
+//
+// Example: a NIC of each node has ports on two leaves. List 0 of that NIC holds the first leaf of
+// every node, and list 1 the second one.
 void Blueprint::OutletLists::add_at(std::uint32_t place, const Nodes& nodes, DeviceId to,
                                     const Far& far) {
   std::vector<NodeRuns::Outlet>& lists = lists_[place];
@@ -79,6 +83,7 @@ void Blueprint::OutletLists::add_at(std::uint32_t place, const Nodes& nodes, Dev
     return;
   }
   NodeRuns::Outlet& list = next == lists.end() ? lists.emplace_back() : *next;
+  // If the list is shorter, an earlier node has no link here. Such nodes form no run.
   if (list.size() == nodes.begin) {
     list.append({to, 0, nodes.count}, far);
   } else {
@@ -106,6 +111,7 @@ DeviceId Blueprint::add(const Device& device) {
   return id;
 }
 
+// Devices of stamps come first, then those of drawn_.
 DeviceId Blueprint::next_device(std::uint64_t more) const {
   const std::uint64_t next = std::uint64_t{stamped_} + drawn_.devices_.size();
   checked_number(next + more, "devices");
@@ -157,6 +163,8 @@ void Blueprint::join(std::span<const DeviceId> a, std::span<const DeviceId> b, c
     for (const StridedRange& to : others) loose_.push_back({from, to, number, true});
 }
 
+// The devices as arithmetic series, each of devices of one kind: 64 leaves with consecutive numbers
+// are one series.
 std::vector<StridedRange> Blueprint::in_series(std::span<const DeviceId> ids) const {
   std::vector<StridedRange> range;
   for (const DeviceId id : ids)
@@ -240,6 +248,8 @@ void Blueprint::expand(const Stamps& stamps, std::vector<Device>& devices) const
   }
 }
 
+// Runs come first, because they take the lowest numbers of devices and links. A stamp that forms no
+// run becomes single devices in build_runs(), and its links are laid out in build_links().
 Wiring Blueprint::wiring() && {
   check_links();
   build_runs();

@@ -60,8 +60,11 @@ BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
   const std::size_t devices = cluster.device_count();
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
   const std::uint32_t nodes = cluster.facts().nodes;
+  // With an odd number of nodes the smaller half comes first.
   const std::uint32_t half = nodes > 1 ? nodes / 2 * cluster.facts().gpus_per_node : gpus / 2;
   if (half == 0) return {};
+  // A source above the GPUs of the first half and a sink below the others: the maximum flow between
+  // them is the minimum cut.
   FlowGraph graph(devices + 2);
   const std::size_t source = devices;
   const std::size_t sink = devices + 1;

@@ -44,6 +44,8 @@ FabricNet::FabricNet(const Topology& topology, const ParallelLinks& parallel_lin
           devices_, [&](DeviceId id) { return !is_fabric_switch(topology.device(id).kind); })) {
   for (std::uint32_t place = 0; place < places(); ++place)
     place_[devices_[place] - first_device_] = place;
+  // Ideal routing loads the links of a set equally, so one link stands for the set. A hashed flow
+  // takes one link of it, so every link is needed.
   const bool ideal = topology.facts().routing.kind == Routing::Kind::Ideal;
   net_ = laid_out(std::vector<bool>(devices_.size(), true),
                   ideal ? every_set(topology, parallel_links) : every_link(topology),

@@ -32,7 +32,8 @@ bool all_reached(const std::vector<bool>& wanted, const Hops& hops) {
   return true;
 }
 
-// A GPU belongs to the first component whose first GPU it reaches and which reaches it.
+// A GPU belongs to the first component whose first GPU it reaches and which reaches it. Cost: two
+// searches per component, of which there are few.
 FabricComponents components(const Topology& topology, const FabricPaths& paths) {
   const Net& net = paths.fabric().net();
   const FabricPorts& ports = paths.ports();
@@ -66,6 +67,8 @@ FabricComponents components(const Topology& topology, const FabricPaths& paths) 
   return result;
 }
 
+// GPUs of one node need a path to each other inside the node, unless the fabric joins all GPUs.
+// Nodes of one shape are tested once.
 void check_nodes(const Topology& topology, const NodePaths& nodes, bool one_component) {
   std::vector<bool> joined(nodes.shapes().all().size(), one_component);
   for (std::uint32_t node = 0; node < topology.facts().nodes; ++node) {
@@ -110,6 +113,9 @@ FabricPaths::FabricPaths(const Topology& topology, const ParallelLinks& parallel
 // Switches that are wired to the same others have equal distances to each of these, so one search
 // serves all leaves of a pod. An exchange of two such switches maps the fabric to itself. The row
 // of one therefore is the row of the other with their two entries swapped.
+//
+// Example: leaves 0 and 1 are joined to the same spines. In the row of leaf 0, leaf 0 has distance
+// 0 and leaf 1 has 2. Read with the two swapped, it is the row of leaf 1.
 void FabricPaths::tabulate() {
   row_of_target_.reserve(ports_.targets().size());
   std::map<std::vector<std::uint32_t>, Row> row_of_wiring;  // row of the first such switch

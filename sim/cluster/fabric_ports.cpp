@@ -163,6 +163,8 @@ StridedCables::StridedCables(const StridedNics& nics)
       down_(nics.gpus(), kNoLink),
       places_(nics.gpus(), kNone) {}
 
+// A series whose NICs are not those of a series of GPUs is added NIC by NIC, by a call for each. A
+// single NIC that belongs to no GPU adds nothing.
 bool StridedCables::add(bool up, std::uint32_t place, const StridedRange& nics,
                         const StridedRange& links) {
   const std::optional<StridedRange> gpus = nics_.gpus_of(nics);
@@ -175,6 +177,7 @@ bool StridedCables::add(bool up, std::uint32_t place, const StridedRange& nics,
   std::vector<LinkId>& side = up ? up_ : down_;
   for (std::uint32_t i = 0; i < gpus->count; ++i) {
     const std::uint32_t gpu = (*gpus)[i];
+    // A second cable in one direction: the closed form does not hold.
     one_each_ = one_each_ && side[gpu] == kNoLink;
     side[gpu] = LinkId{links[i]};
     if (!up) places_[gpu] = place;

@@ -49,7 +49,8 @@ LatencyModel::LatencyModel(std::shared_ptr<const Router> router)
     to_target_.push_back(to_target(target, fabric.distances(target)));
 }
 
-// Compares all ports only if they differ. In most clusters all ports have the same latency.
+// The latency of the fastest port in one direction, which the reference includes. Compares all
+// ports only if they differ. In most clusters all ports have the same latency.
 double LatencyModel::fastest_port_s(Way way) const {
   const Topology& topology = router_->topology();
   std::optional<double> of_all;
@@ -100,7 +101,9 @@ Seconds LatencyModel::extra_rail_aligned(std::uint32_t from_gpu, std::uint32_t t
   return ends ? over_fabric(*ends) : extra(from_gpu, to_gpu);
 }
 
-// GPUs differ in distance only in a node whose GPUs relay traffic.
+// GPUs differ in distance only in a node whose GPUs relay traffic. The extra is the latency of the
+// path less that from the GPU that is nearest to the target. In a ring of four GPUs with links of
+// 0.5 us, a GPU opposite of the target pays 0.5 us.
 Seconds LatencyModel::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   if (!gpus_relay_) return {};
   const Topology& topology = router_->topology();
@@ -143,6 +146,7 @@ Seconds LatencyModel::over_fabric(Router::Crossing ends) const {
                                             : to_target(target, hops)[arc.place];
     between = std::max(between, way);
   }
+  // All cables from NIC to NIC: up, between switches, and down.
   const double whole = fabric.ports().slowest_s(Way::Up, ends.leaves_at) + between +
                        fabric.ports().slowest_s(Way::Down, ends.enters_at);
   return Seconds{std::max(0.0, whole - reference_s_)};

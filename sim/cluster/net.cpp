@@ -115,6 +115,10 @@ Latencies slowest_path(const Net& net, const Distances& hops,
 
 // Visits the vertices by descending distance, so all shares of a vertex have arrived before it
 // forwards their sum. It forwards to neighbours on shortest paths, in equal shares per cable.
+//
+// Example: a leaf with one cable to each of 4 spines, of which each has one cable to the target's
+// leaf: 4 links with 1/4 up and 4 links with 1/4 down. Of three spines with 2, 1 and 1 cables the
+// first one gets 1/2.
 Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops) {
   Spread result{.route = {}, .share = std::vector<double>(hops.size(), 0.0)};
   std::vector<std::vector<std::uint32_t>> rings(hops[starts.front().place] + std::size_t{1});
@@ -124,6 +128,7 @@ Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops
     for (const Arc& arc : arcs) {
       const double fraction = amount * (arc.cables / cables);
       if (arc.link != kNoLink) result.route.push_back({arc.link, fraction});
+      // The first share that arrives at a vertex puts it on its ring.
       if (result.share[arc.place] == 0.0) rings[hops[arc.place]].push_back(arc.place);
       result.share[arc.place] += fraction;
     }

@@ -133,6 +133,8 @@ class FabricGraph {
     const DeviceId from{range.from.first};
     const std::uint32_t label = label_of_wire_[range.wire];
     const std::uint32_t leaving = vertex(from, Side::Leaving);
+    // Links of a switch with endpoints are no edges: they enter the hash of the switch at the other
+    // end.
     if (has_endpoints_[from - begin_]) {
       const NeighbourHash seen = neighbour_hash(label, from);
       for (std::uint32_t i = 0; i < range.to.count; ++i)
@@ -215,6 +217,7 @@ class FabricGraph {
     StridedRange lowest{.count = 0};
     for (std::uint32_t i = 0; i < range.to.count;) {
       const std::uint32_t to = class_of(DeviceId{range.to[i]});
+      // Consecutive links into one class are added together.
       std::uint32_t end = i + 1;
       while (end < range.to.count && class_of(DeviceId{range.to[end]}) == to) ++end;
       const StridedRange links{range.links[i], 1, end - i};
@@ -264,6 +267,7 @@ class FabricGraph {
       if (set.links > 1) {
         parts.parallel_links.push_back(set);
       } else {
+        // A single link is no set: its series is taken back.
         parts.range.resize(set.begin);
       }
     }

@@ -49,6 +49,10 @@ Router::Router(Topology topology)
       fabric_(topology_, parallel_links_),
       components_(fabric_components(topology_, nodes_, fabric_)) {}
 
+// A route between nodes has five parts: inside the node to the GPU at which the message leaves,
+// over the host side to the NIC of that GPU, over the fabric, over the host side from the NIC of
+// the GPU at which the message enters, and inside the node to the receiver. The first and the last
+// part are empty where the two GPUs' own NICs reach each other.
 Route Router::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
   if (topology_.gpus().at(from_gpu) == topology_.gpus().at(to_gpu)) return {};
   if (topology_.node_of(from_gpu) == topology_.node_of(to_gpu)) {
@@ -177,7 +181,9 @@ Route Router::hashed_paths(Crossing ends, Route so_far) const {
   // Every flow walks from switch to switch along shortest paths and takes one cable at each. ECMP
   // hashes the flow's key with the device, so that a flow always makes the same choice there. Round
   // robin reads the digits of the destination's number (plus the flow) in the mixed radix of the
-  // numbers of cables, so that consecutive destinations spread evenly at every tier.
+  // numbers of cables, so that consecutive destinations spread evenly at every tier. Example:
+  // destination 6 takes cable 6 mod 4 = 2 of a leaf with 4 cables up, and then cable (6 / 4) mod 2
+  // = 1 of a spine with 2.
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =

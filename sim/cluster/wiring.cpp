@@ -39,6 +39,8 @@ NodeRuns::Node NodeRuns::inside_of(const Run& run) {
   return node;
 }
 
+// One outlet of consecutive nodes: its links lie run.links apart, and its devices run.devices
+// apart.
 StridedLinks NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
   const std::uint32_t link = run.outlet_links[outlet];
   const std::uint32_t place = run.entries[link].from;

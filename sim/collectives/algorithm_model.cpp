@@ -74,6 +74,7 @@ std::vector<Phase> AlgorithmModel::phases(const Call& call,
   const CollectiveAlgorithm& algorithm = select_algorithm(call, placed);
   std::vector<Phase> phases = algorithm.phases(placed, Bytes{static_cast<double>(bytes_of(call))});
   const auto* transfer = std::get_if<TransferCall>(&call);
+  // The message leaves while the step before it is still under way, so only its bytes take time.
   if (transfer != nullptr && transfer->kind == MessageKind::FollowingStep)
     phases.front().latency = {};
   return phases;

@@ -10,6 +10,10 @@
 
 namespace trainyard {
 
+// The approach: unit_levels() lists candidate levels from the innermost to the outermost, each as
+// the unit number of every rank. levels_of() accepts a candidate if each of its units joins the
+// same number of units of the level accepted before. Fat trees, tori and dragonflies therefore
+// share this code, and an uneven group loses only the levels on which it is uneven.
 namespace {
 
 using Devices = std::set<DeviceId>;
@@ -98,6 +102,8 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
                     TorusOf torus_of, std::vector<Level>& levels) {
   std::uint32_t places = 1;
   for (const std::uint32_t size : dims) places *= size;
+  // Holders per unit of the level. Example: dims {4, 2} on one torus. At the first level holders 0
+  // to 3 and 4 to 7 form two units; at the second all 8 form one.
   std::uint32_t joined = 1;
   for (const std::uint32_t size : dims) {
     joined *= size;
@@ -123,6 +129,8 @@ void add_tiers(const PlacedGroup& placed, const Placement& placement, std::vecto
   };
   const auto above = [&](const Devices& set) { return switches_above(placed.cluster, set); };
   const std::vector<DeviceId> neighbours = neighbourhoods(placed.cluster);
+  // Each node starts with a set of its own. The first `changed` merges the nodes whose NICs connect
+  // to the same switches.
   DeviceSets tier;
   for (const auto& group_ranks : placement.nodes) {
     tier.of_node.push_back(static_cast<std::uint32_t>(tier.sets.size()));
@@ -171,6 +179,7 @@ std::vector<Level> unit_levels(const PlacedGroup& placed, const Placement& place
 // The number of units of `inner` that each unit of `outer` joins, or 0 if `outer` splits a unit of
 // `inner` or joins different numbers of them.
 std::uint32_t joined(const Units& inner, const Units& outer) {
+  // By unit of `inner`, the unit of `outer` that contains it.
   std::map<std::uint32_t, std::uint32_t> outer_of;
   for (std::size_t group_rank = 0; group_rank < inner.size(); ++group_rank) {
     const auto [entry, fresh] = outer_of.try_emplace(inner[group_rank], outer[group_rank]);
@@ -224,6 +233,7 @@ Levels levels_of(const PlacedGroup& placed, LevelsOf which) {
     const std::uint32_t size = joined(inner, level.units);
     const bool dimension = level.kind == LevelKind::Dimension;
     is_box = !dimension || (is_box && size > 0);
+    // Size 0 means uneven, size 1 that the level joins nothing.
     if (size <= 1 || !is_box) continue;
     // A Node level above other levels joins parts of a node. Its lines are not whole nodes, so they
     // count as Fabric.

@@ -84,6 +84,8 @@ Blocks blocks_of(const PlacedGroup& placed, Bytes bytes) {
 
 double bytes_of(const Message& message, const Cut& cut, double bytes,
                 std::span<const std::int64_t> matrix) {
+  // Pieces are numbered block by block, so the block of a piece in the matrix is its number divided
+  // by the pieces of a block.
   if (matrix.empty()) return bytes / pieces_of_buffer(cut) * message.piece_count();
   const std::uint32_t parts = pieces_of_block(cut);
   double sum = 0.0;
@@ -95,6 +97,7 @@ double bytes_of(const Message& message, const Cut& cut, double bytes,
 std::int64_t whole_bytes_of(const Message& message, const Cut& cut, const Call& call) {
   const std::uint32_t pieces = pieces_of_buffer(cut);
   const std::span<const std::int64_t> matrix = matrix_of(call);
+  // A range of pieces is the difference of two edges, which needs no loop.
   if (matrix.empty() && message.scattered.empty())
     return edge(bytes_of(call), pieces, message.piece_end) -
            edge(bytes_of(call), pieces, message.piece_begin);

@@ -13,6 +13,11 @@
 
 namespace trainyard {
 
+// The approach: each rank has one program. Every pair of a worker and a server has a stream at both
+// ends, so transfers with different partners run concurrently, and those of one pair keep their
+// order. Pull and push of a pair are groups of two. A server's program lists its rounds in order.
+// Only the dependencies from awaited() make a pull wait, so a server serves a fast worker before
+// the slow ones have pushed, as far as the staleness permits.
 namespace {
 
 constexpr std::size_t kPartnerStreamsMost = 256;  // Operation::stream is one byte
@@ -110,6 +115,7 @@ class Builder {
   std::uint32_t servers_;
   Workload workload_;
   std::vector<std::uint32_t> parts_;  // index into the calls, by server
+  // By the key of program_of(), the index of the program.
   std::map<std::tuple<double, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
       programs_;
   std::map<std::uint32_t, std::vector<OpIndex>> updates_;  // by step, of the current program
@@ -202,6 +208,7 @@ void Builder::add_rank(const RankDuty& duty, std::uint32_t gpu) {
 // and all servers with parts of equal size share one. A rank that is both has its own.
 std::uint32_t Builder::program_of(const RankDuty& duty) {
   const bool shared = duty.worker && duty.server;
+  // A pure server has no compute time; -1 keeps its key apart from those of workers.
   const double seconds = duty.worker ? compute(*duty.worker).value() : -1.0;
   const std::tuple key{seconds, duty.server ? part(*duty.server) : kNone,
                        shared ? *duty.worker : kNone, duty.worker ? steps_of(*duty.worker) : 0};
@@ -242,6 +249,8 @@ std::vector<Round> Builder::rounds() const {
   for (std::uint32_t worker = 0; worker < workers_; ++worker)
     for (std::uint32_t step = 0; step < steps_of(worker); ++step) turns.push_back({worker, step});
   const auto position = [this](const Turn& turn) {
+    // Equal fractions, such as 1/2 and 2/4, round to equal doubles, so rounds() may compare
+    // positions for equality.
     const double done = turn.step + 1.0;
     return traffic_.staleness ? done : done / steps_of(turn.worker);
   };
@@ -324,6 +333,7 @@ void Builder::serve_pushes(Program& program, const RankDuty& duty, const Round& 
     update(program, round[turn].step, {pushed[turn]});
 }
 
+// The update takes no time. It is the event for which later pulls wait.
 void Builder::update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after) {
   updates_[step].push_back(
       add(program, {.kind = OpKind::Delay, .stream = kServerStream, .payload = delay(Seconds{})},

@@ -19,6 +19,8 @@ std::uint32_t far_neighbour(const PlacedGroup& placed) {
   return 1;
 }
 
+// The rate of one flow on an idle route. A link that carries half of the flow's bytes (fraction
+// 0.5) permits twice its capacity.
 double rate_of(const Cluster& cluster, const Route& route) {
   double rate = std::numeric_limits<double>::infinity();
   for (const RouteHop& hop : route)
@@ -28,6 +30,8 @@ double rate_of(const Cluster& cluster, const Route& route) {
 
 }  // namespace
 
+// Guards: without bytes or with a single hop there is nothing to overlap. Without latency the
+// closed form is infinite, so the result is the largest number of chunks.
 std::uint32_t chunks_of(const PlacedGroup& placed, Bytes bytes, std::size_t hops) {
   if (bytes.value() <= 0.0 || hops < 2) return 1;
   const std::uint32_t far = far_neighbour(placed);

@@ -12,8 +12,9 @@ namespace trainyard {
 
 namespace {
 
-// Members of a node by the NIC through which they send; those with the fewest hops to it come
-// first.
+// By NIC, the members of a node that send through it, as positions in `group_ranks`. Members with
+// the fewest hops to the NIC come first. `elsewhere` is a GPU on another node; the number of hops
+// to it ranks the members.
 std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
     const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
     std::uint32_t elsewhere) {
@@ -69,6 +70,9 @@ Placement placement_of(const PlacedGroup& placed) {
   return placement;
 }
 
+// If a NIC is dead, the router gives its GPU the NIC of a neighbour. Example: 8 rails of which two
+// share one NIC. With all 8 rails the shared NIC halves the rate of each (8 / 2 = 4 NICs of
+// traffic), so the 7 rails without the borrower are faster (7 / 1).
 std::vector<std::uint32_t> rails_of(const PlacedGroup& placed, const Placement& placement) {
   std::vector<std::uint32_t> all(placement.smallest());
   std::iota(all.begin(), all.end(), 0U);

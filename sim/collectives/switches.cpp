@@ -132,6 +132,8 @@ Route hop_between(const PlacedGroup& placed, std::span<const DeviceId> switches,
 std::vector<std::uint32_t> relay_keys(std::span<const Message> messages, std::uint32_t ranks) {
   boost::disjoint_sets_with_storage<> sets(messages.size());
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
+    // Example: ranks 0 to 2 and switch 3. Messages 0 to 2 carry each rank's part to the switch, and
+    // message 3 carries the sum to rank 1 (after 0, 1, 2). They form one relay with key 2.
     if (messages[index].from < ranks) continue;
     for (const std::uint32_t before : messages[index].after) sets.union_set(index, before);
   }
@@ -204,6 +206,7 @@ std::vector<Phase> relay_phases(const RelayCall& call, const PlacedGroup& placed
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
     const DeviceId switch_device{hop.to - routes.end_of(0)};
+    // Only a switch of the fabric belongs to no node.
     across = across || placed.cluster.device(switch_device).node < 0;
   }
   std::vector<std::uint32_t> members(placed.gpus.size());

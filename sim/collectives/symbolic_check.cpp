@@ -75,6 +75,8 @@ class Player {
   std::string name(std::uint32_t message) const {
     return message < case_.names.size() ? case_.names[message] : fmt::format("message {}", message);
   }
+  // The rank that owns a piece: the r-th n-th of the pieces belongs to rank r
+  // (CollectiveAlgorithm::pieces). For an all_to_all this is the sender.
   std::uint32_t owner(std::uint32_t piece) const { return piece / (case_.pieces / case_.ranks); }
   // The rank to which a piece of an all_to_all is sent.
   std::uint32_t destination(std::uint32_t piece) const {
@@ -272,6 +274,8 @@ std::optional<SymbolicFault> Player::outcome_fault(std::uint32_t group_rank, std
   const Outcome ends = outcome(group_rank, piece, received);
   if (ends.fault) return ends.fault;
   const Contributions want = wanted(group_rank, piece);
+  // A rank may end with any value in a piece that it is not due. Example: the partial sums that
+  // pass through a rank in a ring reduce_scatter.
   if (is_nothing(want) || ends.value == want) return {};
   return SymbolicFault{fmt::format("rank {} ends with the wrong contributions in piece {}:{}",
                                    group_rank, piece, difference(ends.value, want)),

@@ -18,8 +18,9 @@ namespace {
 using LinkNumbers = std::vector<std::uint32_t>;
 constexpr std::uint32_t kNoNumber = std::numeric_limits<std::uint32_t>::max();
 
-// Prices one phase. `numbers` has kNoNumber for every link, before and after. Equal flows load
-// links together and end together, so they are one flow here.
+// Prices one phase. `numbers` has kNoNumber for every link, before and after, so that one table
+// over all links serves all phases. Equal flows load links together and end together, so they are
+// one flow here: it has the rate of one of them and takes the capacity of all.
 void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits, GroupId group,
            LinkNumbers& numbers, ShapedPhase& phase) {
   const auto shape_of = [&](const ShapedFlow& link_flow) {
@@ -44,6 +45,8 @@ void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& li
   while (flows.share()) flows.advance(flows.until_next_end());
   for (std::size_t i = 0; i < phase.flows.size(); ++i) {
     ShapedFlow& link_flow = phase.flows[i];
+    // The cap from here on is the mean rate over the life of the flow, with which it ends at the
+    // same moment. Its former cap is the rate that it has alone.
     link_flow.rate_alone = link_flow.rate_cap_bytes_per_s;
     link_flow.rate_cap_bytes_per_s = link_flow.payload_bytes / flows.end_s(i);
   }

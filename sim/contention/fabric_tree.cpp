@@ -30,6 +30,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 }
 
 void FabricTree::collect_nodes(const Cluster& cluster) {
+  // Switches of the fabric belong to no run of nodes, so they come after all runs.
   for (DeviceId device = cluster.wiring().runs_end(); device < node_of_device_.size(); ++device) {
     if (!is_fabric_switch(cluster.device(device).kind)) continue;
     const DeviceId lowest = cluster.router().parallel_links().lowest_equivalent(device);
@@ -41,6 +42,8 @@ void FabricTree::collect_nodes(const Cluster& cluster) {
     }
   }
   broken_.assign(nodes_.size(), false);
+  // Equivalent switches have the same sets of parallel links, so those of the lowest switch are
+  // enough. A set is added once, for its lowest link.
   for (const Node& node : nodes_)
     for (const Link& link : cluster.links_from(node.device))
       if (is_fabric_switch(cluster.device(link.to).kind) &&
@@ -65,6 +68,7 @@ void FabricTree::add_set(const Cluster& cluster, const Link& link) {
   RouteHop& way = up ? lower.up : lower.down;
   if (way.link != kNoLink || (lower.above != kNone && lower.above != upper))
     broken_[up ? from : to] = true;
+  // A single link is in no set of parallel links and counts as one.
   const std::size_t links =
       std::max<std::size_t>(1, cluster.router().parallel_links().links(link.id).size());
   way = {.link = link.id, .parallel_count = static_cast<std::uint32_t>(links)};
@@ -77,6 +81,7 @@ void FabricTree::find_broken() {
   for (std::uint32_t index = 0; index < size(); ++index)
     if ((nodes_[index].up.link == kNoLink) != (nodes_[index].down.link == kNoLink))
       broken_[index] = true;
+  // `above` always leads to a higher tier, so the walk up ends.
   for (std::uint32_t index = 0; index < size(); ++index)
     for (std::uint32_t at = index; at != kNone && !broken_[index]; at = nodes_[at].above)
       if (broken_[at]) broken_[index] = true;
@@ -88,6 +93,7 @@ void FabricTree::number_wirings(const Cluster& cluster) {
   std::map<std::pair<DeviceKind, Ways>, std::uint32_t> numbers;
   for (Node& node : nodes_) {
     Ways ways;
+    // A node at the top has no links up and down. Its kind alone is its key.
     if (node.above != kNone && node.up.link != kNoLink && node.down.link != kNoLink)
       ways = {node.up.parallel_count, node.down.parallel_count, wire_of(cluster.link(node.up.link)),
               wire_of(cluster.link(node.down.link))};
@@ -97,6 +103,8 @@ void FabricTree::number_wirings(const Cluster& cluster) {
   }
 }
 
+// Attaches each GPU to the switch of its NIC, where one cable up and one cable down join the two.
+// The cables of both directions are counted, because a cluster file may describe them one by one.
 void FabricTree::hang_gpus(const Cluster& cluster) {
   std::vector<Cable> cables(node_of_device_.size());
   const auto is_nic = [&](DeviceId id) { return cluster.device(id).kind == DeviceKind::Nic; };

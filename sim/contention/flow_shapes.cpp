@@ -49,7 +49,8 @@ ShapedPhase FlowShapes::shaped(const Phase& phase) {
 }
 
 // Returns the flow's load on the lowest of each set of parallel links. A flow must load all links
-// of a set equally; hold_ becomes false where it does not.
+// of a set equally; hold_ becomes false where it does not. A set of 16 links may come as one load
+// with a `parallel_count` of 16, or as 16 loads.
 std::vector<ShapeLoad> FlowShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
   std::vector<ShapeLoad> shape;
   for (const LinkLoad& load : loads) {
@@ -85,6 +86,7 @@ std::uint32_t FlowShapes::shape_of(const MultiLinkFlow& flow, double payload) {
   std::uint64_t hash = shape.size();
   for (const ShapeLoad& load : shape)
     hash = hash_with(hash, std::uint64_t{load.link} << 32U | load.load);
+  // Equal hashes are candidates only: the shapes are compared.
   const auto [begin, end] = shapes_here_.equal_range(hash);
   for (auto candidate = begin; candidate != end; ++candidate) {
     if (std::ranges::equal(table_.shape(first_ + candidate->second), shape))

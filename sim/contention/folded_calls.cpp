@@ -21,6 +21,10 @@ bool have_equal_groups(const Workload& a, const Workload& b) {
 
 }  // namespace
 
+// Compares what folding reads: ranks, groups, and the distinct calls of each slot. The number of
+// operations does not count, so steps with other numbers of microbatches are equal. The last
+// comparison costs the most: it asks the other analysis the questions about order that this one has
+// answered.
 bool FoldedCalls::operator==(const FoldedCalls& other) const {
   const std::shared_ptr<const Workload> known = workload.lock();
   const std::shared_ptr<const Workload> asked = other.workload.lock();

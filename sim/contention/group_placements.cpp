@@ -15,6 +15,8 @@ GroupCalls::GroupCalls(const Workload& workload, const ProgramAnalysis& analysis
   (void)number({});  // kNoCalls
   for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
     std::vector<std::uint32_t>& lists = of_slot_.emplace_back();
+    // The lists by slot are numbered once per program. Groups then take unions of numbers, of which
+    // there are few.
     for (const std::vector<std::uint32_t>& calls : analysis.calls(program).distinct_calls())
       lists.push_back(number(calls));
   }

@@ -11,6 +11,11 @@
 
 namespace trainyard {
 
+// From calls to the joint graph in three steps: the communication model is queried for one group of
+// each pattern (GroupAnswers), the links of its flows become spots of its placement
+// (locate_patterns), and every other group of the pattern has the links that lie at these spots of
+// its own placement (fill). Example: 1 024 tensor groups that each fill a node of one kind are one
+// pattern. It takes one query, and 1 023 times as many look-ups as a group has loads.
 GroupAnswers::GroupAnswers(const Cluster& cluster, const Workload& workload,
                            const CommunicationModel& communication, const PlacementInputs& ground,
                            GroupTraffic& traffic)
@@ -72,6 +77,7 @@ std::vector<GroupCall> GroupAnswers::phases_of(GroupId group) {
       for (const Phase& phase : communication_.phases(workload_.calls[call], gpus))
         made.phases.push_back(flows_.shaped(phase));
     } catch (const RunError& refusal) {
+      // Adds the field of the scenario that chose the algorithm.
       throw RefusedCall(refusal, workload_, group, call);
     }
     calls.push_back(std::move(made));
@@ -136,6 +142,8 @@ class LayoutWriter {
   JointGraph joint_;
 };
 
+// Finding spots needs the placement of the pattern's first group to be the present one, which is
+// state of `places`: the lock keeps other threads from changing it.
 void LayoutWriter::locate_patterns() {
   told_.resize(shapes_.patterns.size());
   if (!placed_.places) return;
@@ -144,7 +152,10 @@ void LayoutWriter::locate_patterns() {
     if (shapes_.patterns[i].groups > 1) told_[i] = told(shapes_.patterns[i]);
 }
 
-// Makes the placement of the pattern's first group the present one.
+// Makes the placement of the pattern's first group the present one. It is the same kind of
+// placement that the group got before (group_placements.cpp): one of GPUs, or else one of a
+// message. A pattern with a link that its placement does not determine does not hold, and its other
+// groups are queried one by one.
 LayoutWriter::Told LayoutWriter::told(const GroupShapes::Pattern& pattern) const {
   std::vector<std::uint32_t> gpus;
   for (const RankId rank : workload_.groups[pattern.first].members)

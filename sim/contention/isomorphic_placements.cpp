@@ -12,6 +12,18 @@ namespace trainyard {
 
 namespace {
 
+// The key of a placement names no particular node or switch: these are numbered in the order of
+// first use (Met). Equal keys therefore mean isomorphic placements. The base of a placement lists
+// its nodes and switches in that order (for a message, the links of its route). A spot is an index
+// in the base and an offset there, so it leads from one placement to the corresponding link of
+// another.
+//
+// Example: GPUs 8 to 15 fill node 1, and GPUs 24 to 31 fill node 3 of the same kind. Both have the
+// key {kGroup, 8 members, node 0 GPU 0, kind, node 0 GPU 1, ..., node 0 GPU 7, sorted}, with the
+// bases {1} and {3}. Link 5 of node 1 has the spot {index 0, offset 5}, which is link 5 of node 3
+// in the other placement.
+//
+// The first word of a key:
 constexpr std::uint64_t kGroup = 0;
 constexpr std::uint64_t kMessage = 1;
 
@@ -60,7 +72,8 @@ IsomorphicPlacements::IsomorphicPlacements(Cluster cluster)
 }
 
 // Lists the links of each node. Links that start in a node are found through its devices. Links
-// that end in it and start elsewhere come from the wiring.
+// that end in it and start elsewhere come from the wiring. It is a counting sort: one pass counts
+// the links of each node, a second one stores them.
 void IsomorphicPlacements::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   const Wiring& wiring = cluster_.wiring();
@@ -98,6 +111,7 @@ void IsomorphicPlacements::collect_node_links() {
 // Calls `use` with the node and the link, for each link that ends in a node and starts elsewhere.
 void IsomorphicPlacements::for_each_arriving(const auto& use) const {
   cluster_.wiring().for_each_range([&](const StridedLinks& series) {
+    // A series that leads to one switch of the fabric ends in no node.
     if (series.to.step == 0 && cluster_.device(DeviceId{series.to.first}).node < 0) return;
     for (std::uint32_t i = 0; i < series.links.count; ++i) {
       const std::int32_t to = cluster_.device(DeviceId{series.to[i]}).node;
@@ -258,6 +272,7 @@ void IsomorphicPlacements::put_members(std::span<const std::uint32_t> gpus) {
 // and those at the other members' local indices, because a message takes the receiver's rail in the
 // sender's node. Returns false where no single tree joins them.
 bool IsomorphicPlacements::put_tree() {
+  // Routes in a torus depend on where its nodes are.
   if (!cluster_.facts().torus.empty()) return false;
   tops_ = 0;
   for (const std::uint32_t node : nodes_.things) {
@@ -272,7 +287,8 @@ bool IsomorphicPlacements::put_tree() {
 }
 
 // Adds the nodes from a switch to the top, until one that is known: from there on the way is in the
-// key already.
+// key already. NICs below leaves A and B of one pod add: 0, the wiring of A, 1, the wiring of the
+// spines, 2, the wiring of B, and 1 for the spines once more.
 void IsomorphicPlacements::put_way_up(std::uint32_t at) {
   for (; at != kNone; at = tree_.node(at).above) {
     const auto [number, known] = switches_.meet(at);
@@ -305,6 +321,7 @@ std::optional<std::uint32_t> IsomorphicPlacements::of_message(std::uint32_t from
   key_.push_back(bits(cluster_.latency().extra_rail_aligned(from_gpu, to_gpu).value()));
   for (auto hop = way_.begin(); hop != way_.end(); ++hop) {
     const auto same = [&](const RouteHop& other) { return other.link == hop->link; };
+    // spot_of() finds a hop by its link, so each link may occur once.
     if (std::any_of(way_.begin(), hop, same)) return std::nullopt;
     const Link& link = cluster_.link(hop->link);
     key_.insert(key_.end(),
@@ -339,6 +356,7 @@ std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_of(LinkId i
   return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
 }
 
+// A link that joins two nodes of the placement counts as one of the node that it leads to.
 std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_in_node(
     const Link& link) const {
   std::optional<Spot> spot;
@@ -369,6 +387,7 @@ std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_of_set(
 RouteHop IsomorphicPlacements::hop_at(const Spot& spot, std::span<const std::uint32_t> base) const {
   const std::uint32_t at = base[spot.which];
   switch (spot.part) {
+    // The base of a message has two entries per hop: the link and the size of its set.
     case Spot::Part::Way:
       return {.link = LinkId{at}, .parallel_count = base[spot.which + 1]};
     case Spot::Part::Node:

@@ -12,6 +12,8 @@ namespace trainyard {
 namespace {
 
 // A cluster as a memo input for values that follow from its wiring alone: rates may differ.
+// Clusters that differ only in rates share their router (Cluster::with_rates), so its address
+// stands for the wiring.
 struct OneWiring {
   Cluster cluster;
   bool operator==(const OneWiring& other) const {
@@ -50,6 +52,8 @@ class Joiner {
   // Returns nothing where a flow loads parallel links unequally.
   std::optional<Joined> joined() {
     if (const auto large = group_without_like(cluster_, workload_)) {
+      // The large group is a pattern by itself whatever the placements are, so its query need not
+      // wait for them.
       PlacementInputs ground = this->ground();
       ground.unique_group = large;
       auto& answers = answers_.emplace(cluster_, workload_, communication_, ground, traffic_);

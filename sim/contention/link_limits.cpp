@@ -37,7 +37,8 @@ std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& jo
 }
 
 // Adds the limits of exclusive links to the caps of flows. Groups that shared their traffic and
-// whose shapes have equal limits still share it.
+// whose shapes have equal limits still share it: the key of a group is its traffic and the limits
+// of its shapes, bit by bit.
 GroupTraffic with_caps(const JointGraph& joint, GroupTraffic traffic,
                        std::span<const double> rates) {
   GroupTraffic capped;

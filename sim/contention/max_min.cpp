@@ -46,6 +46,10 @@ bool MaxMinFlows::held_back(const Flow& flow, double level) const {
 
 // One round of progressive filling: raises all rates until a link is full or a cap is reached, and
 // freezes the flows that this holds back. Returns false when all are frozen.
+//
+// Worked: links A and B of 10 and 4 GB/s; flow 1 crosses A, flow 2 both, flow 3 crosses B. The
+// first round stops at 4 / 2 = 2 GB/s and freezes flows 2 and 3. The second gives flow 1 the 8 GB/s
+// that are left on A.
 bool MaxMinFlows::freeze_slowest() {
   std::ranges::fill(demand_, 0.0);
   double level = kNever;
@@ -59,6 +63,7 @@ bool MaxMinFlows::freeze_slowest() {
   if (!any) return false;
   for (std::size_t link = 0; link < demand_.size(); ++link)
     if (demand_[link] > 0.0) level = std::min(level, free_capacity_[link] / demand_[link]);
+  // All flows are compared with the capacities of this round before any of them takes its share.
   std::vector<Flow*> held;
   for (Flow& flow : flows_)
     if (!flow.frozen && held_back(flow, level)) held.push_back(&flow);

@@ -36,6 +36,10 @@ bool has_few_flows(const GroupCall& made) {
 
 // Whether calls of two groups are never concurrent. Results are cached, so each thread has its own
 // object.
+//
+// Example: the tensor-parallel all-reduces of a rank and its all-to-alls of experts wait for each
+// other through the kernels between them, so the rank has the two groups in order. An all-reduce of
+// gradients on another stream may overlap both.
 class NeverConcurrent {
  public:
   NeverConcurrent(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis);
@@ -75,6 +79,7 @@ class NeverConcurrent {
   bool last_ordered_ = false;
 };
 
+// Memberships are sorted by rank: a prefix sum of their counts gives the first one of each rank.
 NeverConcurrent::NeverConcurrent(const Workload& workload, const JointGraph& joint,
                                  ProgramAnalysis& analysis)
     : workload_(workload),
@@ -135,7 +140,8 @@ const Membership* NeverConcurrent::membership(RankId rank, GroupId group) const 
 
 // Whether the rank has the calls of the two groups in order, through all its slots that name them.
 // Ranks of one program mostly bind their slots equally, so the last result for the two slots is
-// reused when the binding is equal.
+// reused when the binding is equal. kept_ is a cache with one place per hash: another key takes the
+// place over.
 bool NeverConcurrent::orders(RankId rank, std::uint16_t a, std::uint16_t b) {
   const std::vector<std::uint32_t>& slots = joint_.placed->slot_of[rank];
   const std::uint32_t program = workload_.ranks[rank].program;
@@ -210,8 +216,9 @@ class LinkContention {
     return joint_.group_of_shape[user.shape];
   }
 
-  // Fills meets_, by user. Compares pairs of groups first, then the flows within each group. Cost:
-  // the square of the groups on the link, at most kMostGroups.
+  // Fills meets_, by user. Compares pairs of groups first, then the flows within each group. Users
+  // are in the order of groups, so those of one group are adjacent. Cost: the square of the groups
+  // on the link, at most kMostGroups.
   void find_contenders(Users users) {
     meets_.assign(users.size(), Meets::Others);
     groups_here_.clear();
@@ -256,6 +263,8 @@ class LinkContention {
       for (const std::uint64_t moment : moments_of(of_group[i].shape).all)
         moving_.emplace_back(moment, i);
     std::ranges::sort(moving_);
+    // Flows of one moment are adjacent. A shape that moves two flows in one phase is there twice
+    // and meets itself.
     for (std::size_t i = 1; i < moving_.size(); ++i) {
       if (moving_[i].first != moving_[i - 1].first) continue;
       meets_[first + moving_[i].second] = Meets::OwnPhase;

@@ -59,6 +59,7 @@ class TierSearch {
         lifts_(cluster.links().size(), false),
         places_(lifts_.size()),
         first_below_(cluster.device_count(), kNone) {
+    // Both lists of links ascend: one pass finds the links in use among those outside of nodes.
     auto used = joint.links.begin();
     cluster.wiring().for_each_outside_patterns([&](LinkId id, const LinkEnds& link) {
       used = std::find_if(used, joint.links.end(), [&](LinkId other) { return other >= id; });
@@ -110,7 +111,9 @@ class TierSearch {
     return first + (up ? 1 : 0);
   }
 
-  // Raises the ratio of every link that the flows of a shape cross.
+  // Raises the ratio of every link that the flows of a shape cross. The loads of the shape are
+  // first added up below each switch. The ratio of a candidate is its own load over the sum below
+  // its lower end.
   void look_at(std::uint32_t shape) {
     added_.clear();
     crossed_.clear();
@@ -161,6 +164,8 @@ std::vector<bool> non_blocking_links(const Cluster& cluster, const TierTraffic& 
   for (const TierTraffic::TierLink& link : tiers.links)
     bound[link.over] += wiring.wire(link.link).capacity.value();
   std::vector<bool> found(wiring.link_count(), false);
+  // The lower end of a candidate is a leaf or a spine. Ports of NICs are no candidates; their
+  // capacities bound what is below a leaf.
   for (std::uint32_t lower = 1; lower <= 2; ++lower) {
     for (const TierTraffic::Candidate& candidate : tiers.candidates) {
       if (candidate.tier != lower) continue;

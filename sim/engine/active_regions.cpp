@@ -24,6 +24,7 @@ ActiveRegions::ActiveRegions(const EngineInput& input, Pricing& pricing)
       programs_(input.workload.programs.size()),
       player_(pricing.tick()) {
   const Partition& partition = input.partition;
+  // Rank classes by program. A region of a program must hold for every class that runs it.
   std::vector<std::vector<std::uint32_t>> classes_of(programs_.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
     program_of_.push_back(partition.ranks[rank_class].program);
@@ -59,6 +60,8 @@ std::vector<bool> ActiveRegions::joinable(std::uint32_t program,
   return result;
 }
 
+// Returns null for a call that may not be a member. The answer is cached either way: an entry
+// without a value is a known no.
 const ActiveRegions::ClosedCall* ActiveRegions::closed_call(std::uint32_t group_class,
                                                             std::uint32_t call) {
   const auto [entry, fresh] = calls_.try_emplace({group_class, call});
@@ -67,7 +70,9 @@ const ActiveRegions::ClosedCall* ActiveRegions::closed_call(std::uint32_t group_
 }
 
 // Computes the time of a collective whose flows nothing holds back. Returns nothing where ranks of
-// other classes take part, or where a flow shares a link that may hold it back.
+// other classes take part, because these may arrive later, or where a flow shares a link that may
+// hold it back. Latencies and flows are rounded to ticks one by one, as the ready queue does when
+// it runs the phases of a call, so that both give the same dates.
 std::optional<ActiveRegions::ClosedCall> ActiveRegions::priced_call(std::uint32_t group_class,
                                                                     std::uint32_t call) const {
   if (input_.partition.groups[group_class].participants.size() != 1) return std::nullopt;
@@ -153,8 +158,13 @@ bool ActiveRegions::plan(std::uint32_t rank_class, const Slowing& slowing, doubl
   return true;
 }
 
-// Plans the region from its start with all losses so far. A change acts from now on only, so the
-// dates that have passed are the same in every plan of the region.
+// Plans the region from its start with all losses so far. A change acts from its date on only, so
+// the dates that have passed are the same in every plan of the region.
+//
+// Example: a region of two kernels of 2 s each starts at 10 s and is over at 14 s. At 11 s a
+// communication starts that takes half of the speed. In the new plan, with the losses {0 s: 0, 1 s:
+// 0.5}, the kernels end at 3 and 7 s after the start. The region is over at 17 s, and the timer of
+// 14 s has an older ticket.
 void ActiveRegions::plan(Active& region) {
   ++region.ticket;
   // A new plan may have another order of the dates to come, but the passed ones are its first.
@@ -166,7 +176,7 @@ void ActiveRegions::plan(Active& region) {
 }
 
 // Returns the plan of the region under its losses so far. A new plan takes the place of the oldest
-// one of its shape, and its lists where no region uses them any more.
+// one of its shape. A region that still follows that plan keeps its times alive.
 std::shared_ptr<const RegionTimes> ActiveRegions::planned(const Active& region) {
   PricedShape& priced = *region.priced;
   const auto known = std::ranges::find(priced.plans, region.outside, &Plan::outside);

@@ -85,6 +85,7 @@ std::size_t Explanation::operations() const {
   return count;
 }
 
+// For example "stage 1 (rank 4 and 3 like it)".
 std::string Explanation::class_name(std::uint32_t rank_class) const {
   const RankClass& ranks = input_.partition.ranks[rank_class];
   const std::string others =

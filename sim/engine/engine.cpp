@@ -29,6 +29,9 @@ std::vector<std::string> engine_names() {
   return names;
 }
 
+// Three ways to play a step, tried in this order: the steady state of its pipeline, the whole step
+// as asked, and, for the text of a deadlock, the whole step with recorded times. Without `known`,
+// the regions and edges are found for this run alone.
 Timeline Engine::run(const EngineInput& input) const {
   if (input.known == nullptr) {
     const ProgramAnalysis analysis(input.workload);
@@ -67,6 +70,10 @@ std::optional<Timeline> Engine::play_steady(const EngineInput& input) const {
   const ShortStep* const step = input.known->short_step();
   if (step == nullptr || operations_left_out(*step, input.partition) < kWorthwhile)
     return std::nullopt;
+  // The partition is that of the whole step: the shortened one has the same ranks, groups and
+  // calls. So is the horizon, which sets the tick: the dates of both are then multiples of the same
+  // number. may_be_steady() has made sure that `hosts`, `contract` and `record` have their
+  // defaults.
   const EngineInput shorter{.cluster = input.cluster,
                             .workload = step->workload,
                             .partition = input.partition,

@@ -33,18 +33,23 @@ EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& 
     members_[analysis.template_of(program)].push_back(program);
   like_.resize(workload.programs.size());
   if (like == nullptr) return;
+  // A run on another thread may be adding results to `like`.
   const std::scoped_lock lock(like->mutex_);
   std::ranges::copy_n(like->programs_.begin(),
                       std::min(std::ssize(like->programs_), std::ssize(like_)), like_.begin());
 }
 
+// Defined here because ShortStep is incomplete in the header.
 EnginePrograms::~EnginePrograms() = default;
 
+// The shortened workload is made once. It stays alive when forget_short_step() hides it, because a
+// run on another thread may still play it.
 const ShortStep* EnginePrograms::short_step() {
   std::call_once(shortened_, [&] { short_step_ = shortened(workload_); });
   return steady_ ? short_step_.get() : nullptr;
 }
 
+// REQUIRES: the caller holds mutex_.
 EnginePrograms::Known EnginePrograms::of_same_template(std::uint32_t program, bool contracted,
                                                        const std::vector<bool>& joinable) const {
   for (const std::uint32_t member : members_[analysis_.template_of(program)]) {
@@ -54,6 +59,8 @@ EnginePrograms::Known EnginePrograms::of_same_template(std::uint32_t program, bo
   return nullptr;
 }
 
+// A program has one result at a time, either plain or with regions. A request for the other form
+// replaces it; runs that still use the old one share its ownership.
 std::shared_ptr<const EngineProgram> EnginePrograms::plain(std::uint32_t program) {
   const std::scoped_lock lock(mutex_);
   Known& known = programs_.at(program);
@@ -89,6 +96,8 @@ std::vector<EnginePrograms::Known> EnginePrograms::contract(
   return result;
 }
 
+// The lock is held during the search, so that two threads that ask for the same programs do not
+// both search them.
 std::vector<std::shared_ptr<const EngineProgram>> EnginePrograms::contracted(
     const std::vector<Contraction>& asked) {
   const std::scoped_lock lock(mutex_);

@@ -7,6 +7,8 @@
 
 namespace trainyard {
 
+// Turns the lists of awaited operations around. Sorted by operation, they let pass_syncs() find the
+// syncs of an operation that has ended by binary search.
 HostClocks::HostClocks(std::span<const HostLane> lanes, const Workload& workload,
                        const Partition& partition)
     : lanes_(lanes) {
@@ -39,12 +41,19 @@ HostClocks::HostClocks(std::span<const HostLane> lanes, const Workload& workload
                              .missing = static_cast<std::uint32_t>(sync.awaited.size()),
                              .reached_s = 0.0});
     }
+    // The host waits behind operation `after`, so it can issue that one and all before it.
     if (!clock.syncs.empty()) clock.horizon = clock.syncs.front().after + 1;
     program_of_.push_back(ranks.program);
     clocks_.push_back(std::move(clock));
   }
 }
 
+// Counts down the syncs that await `op`, and moves the host past those that are complete. The host
+// is late at a sync only by the time that the awaited operations end after it has issued `after`.
+//
+// Worked: issued_s[after] is 3 s and the awaited operation ends at 5 s. The base becomes 2 s, so
+// the operation that costs 1 s more to issue is issued at 2 + 4 = 6 s. If the operation ends at 2
+// s, the base stays 0 and nothing is late.
 std::vector<OpIndex> HostClocks::pass_syncs(std::uint32_t rank_class, OpIndex op, double now) {
   Clock& clock = clocks_[rank_class];
   const std::vector<Awaited>& awaited = awaited_[program_of_[rank_class]];

@@ -72,6 +72,7 @@ class Sweep {
   void run(std::span<const FlowSpan> flows) {
     for (const FlowSpan& span : flows) {
       const std::span<const LinkSets::Share> shares = sets_.of_flow[span.flow_class];
+      // A transfer without duration has no rate. Its bytes count in add_bytes().
       if (shares.empty() || span.end_s <= span.start_s) continue;
       const double rate = payloads_[span.flow_class] / (span.end_s - span.start_s);
       for (const LinkSets::Share& share : shares) {
@@ -90,7 +91,9 @@ class Sweep {
   }
 
   // Returns `use` of the link class with the swept busy time and peak. Returns `use` unchanged for
-  // a class without an uncontended weight.
+  // a class without an uncontended weight. The sweep covers the contended flows of such a class
+  // too, so its busy time replaces that of the engine. The peak is the larger of the two, because
+  // the engine's is exact for the flows that it watched and the sweep's is one of means.
   [[nodiscard]] LinkUse joined(std::uint32_t link_class, LinkUse use) const {
     const std::uint32_t number = sets_.set_of_class[link_class];
     if (number == kNone) return use;
@@ -114,6 +117,8 @@ class Sweep {
       return;
     }
     if (crossing.end_s < meter.next.end_s) {
+      // `later` is in descending order, so the flow that was first until this moment goes to its
+      // back.
       meter.later.push_back(std::exchange(meter.next, crossing));
       return;
     }

@@ -39,6 +39,8 @@ RegionTimes RegionPlayer::played(const RegionShape& shape, std::span<const Piece
   begin(0);
   for (reprice(); !running_.empty(); reprice()) {
     now_s_ = next_date();
+    // Changes of this date take effect first, so that reprice() uses the slowing that holds from
+    // here on.
     while (changes_ < outside_.size() && outside_[changes_].from_s <= now_s_) ++changes_;
     end_due();
   }
@@ -71,6 +73,8 @@ void RegionPlayer::end(std::uint32_t piece) {
     if (--waits_for_[next] == 0) begin(next);
 }
 
+// Pieces that end leave the list before end() runs, because end() adds the pieces that they
+// release.
 void RegionPlayer::end_due() {
   for (std::size_t i = 0; i < running_.size();) {
     if (running_[i].end_s > now_s_) {
@@ -92,11 +96,13 @@ void RegionPlayer::reprice() {
   const double speed = slowing.speed();
   for (Running& running : running_) {
     if (!computes(running.piece)) continue;
+    // A computation without a date has only just begun.
     if (running.end_s == kNoDate) {
       running.end_s = now_s_ + tick_.duration(running.left_s / speed);
     } else if (speed != speed_) {
       running.left_s = std::max(0.0, running.left_s - (now_s_ - running.since_s) * speed_);
       running.since_s = now_s_;
+      // A computation with no work left keeps its date, which is this very one.
       if (running.left_s > 0.0) running.end_s = now_s_ + tick_.duration(running.left_s / speed);
     }
   }

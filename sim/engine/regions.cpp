@@ -13,6 +13,7 @@ namespace trainyard {
 
 namespace {
 
+// The most members of a region. It bounds the work of planning the region once.
 constexpr std::size_t kMostPieces = 4096;
 
 // The searches of instances of blocks. A program shares the list of a program of the same blocks,
@@ -48,6 +49,11 @@ class Searches {
 // instance of the block where the scan would decide the same (holds_for). Cost: one scan per
 // distinct result, and per further instance a comparison of its entries for every head tried.
 //
+// Example of one instance, where the all-reduce may join and the send may not:
+//
+//     GEMM -> all-reduce -> norm -> GEMM     one region of four members; the first GEMM is its head
+//                             \-> send       runs beside the region; the norm is seen from outside
+//
 // REQUIRES: all instances of a block agree on which of their operations may join.
 class RegionSearch {
  public:
@@ -65,6 +71,7 @@ class RegionSearch {
   // By instance: the number of the search that holds for it.
   std::vector<std::uint32_t> found() {
     const std::span<const Instance> instances = operations_.instances();
+    // The searches of each block, beginning with those that another program has made.
     std::vector<std::vector<std::uint32_t>> of_block(operations_.blocks().size());
     for (std::uint32_t one = 0; one < searches_.all().size(); ++one)
       of_block[searches_.all()[one].block].push_back(one);
@@ -98,6 +105,7 @@ class RegionSearch {
     for (Places& places : computations_) places.resize(streams);
     // Computations that are all on one stream are in a total order.
     single_compute_stream_ = streams <= 1;
+    // One pass over the instances from the front for `before_`, and one from the back for `after_`.
     before_.assign(instances.size() * streams, kNone);
     after_.assign(instances.size() * streams, kNone);
     for (std::size_t stream = 0; stream < streams; ++stream) {
@@ -107,6 +115,7 @@ class RegionSearch {
         const std::vector<OpIndex>& places = computations_[instances[i].block][stream];
         if (!places.empty()) nearest = instances[i].first + places.back();
       }
+      // The same from the back.
       nearest = kNone;
       for (std::size_t i = instances.size(); i-- > 0;) {
         after_[i * streams + stream] = nearest;
@@ -122,6 +131,8 @@ class RegionSearch {
     Places& places = computations_[block];
     for (OpIndex place = 0; place < it.count; ++place) {
       if (written[place].kind != OpKind::Compute) continue;
+      // A column stands for a stream (program_order.hpp). Here only columns with computations get a
+      // number.
       const std::uint8_t column = order_.blocks()->column(it.begin + place);
       const auto known = std::ranges::find(compute_columns_, column);
       const auto stream = static_cast<std::size_t>(known - compute_columns_.begin());
@@ -175,6 +186,8 @@ class RegionSearch {
       for (const OpIndex before : order_.entry_operations(number))
         tried.done.push_back(done(before, op));
       if (members.size() < 2 || !alone) continue;
+      // The scan continues behind the region. Behind an attempt without a result it continues with
+      // the next operation, which may be a better head.
       op = last;
       for (OpIndex& member : members) member -= first_;
       result.regions.push_back(std::move(members));
@@ -247,6 +260,7 @@ class RegionSearch {
     std::vector<OpIndex> members = {head};
     head_of_[head - first_] = head;
     tails_ = {head};
+    // members[0, kept) are a region: the last of them comes after all others.
     std::size_t kept = 1;
     for (OpIndex op = head + 1; op < end && members.size() < kMostPieces; ++op) {
       if (operations_[op].microbatch != operations_[head].microbatch) break;
@@ -335,6 +349,8 @@ class ShapeWriter {
         instances_(program.operations.instances()),
         found_(found),
         searches_(searches) {
+    // The searches of `like` name variants by number, and variants name shapes by number. Both
+    // lists are therefore taken over whole.
     if (like != nullptr) {
       result_.shapes = like->shapes;
       result_.variants = like->variants;
@@ -389,6 +405,8 @@ class ShapeWriter {
     RegionSearchResult own = search_of(number);
     for (const OpIndex place : awaited) own.seen[place] = 1;
     first_ = instance.first;
+    // The shape of a region depends on which members are seen, which differs between instances of
+    // one search. `own` is the search with the members that this instance shows to later ones.
     own_ = &own;
     ProgramRegions::Variant fresh = own.within;
     for (std::vector<OpIndex> members : own.regions) {
@@ -423,7 +441,9 @@ class ShapeWriter {
     return entry->second;
   }
 
-  // All that determines the shape of a region.
+  // All that determines the shape of a region. The words of a member are its offset from the head,
+  // its slot with its kind and whether it is seen, its payload, the members that it waits for, and
+  // kNone.
   [[nodiscard]] Key key(const std::vector<OpIndex>& members) const {
     Key words;
     for (const OpIndex op : members) {
@@ -455,6 +475,7 @@ class ShapeWriter {
         ++result.pieces.back().waits_for;
       });
     }
+    // Sorted by the piece that they leave, the edges of a piece form one range of `next`.
     std::ranges::sort(edges);
     for (const auto& [from, to] : edges) {
       RegionShape::Piece& piece = result.pieces[from];

@@ -17,8 +17,11 @@ Rendezvous::Rendezvous(const Partition& partition, EnginePrograms& known) : part
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class)
     bind_endpoints(rank_class, known.calls(partition.ranks[rank_class].program));
   for (std::size_t group = 0; group < calls_.size(); ++group) {
+    // A call of a single participant is complete when that one arrives, so nothing is counted.
     if (calls_[group].size() == 1) continue;
     std::size_t most = 0;
+    // In a valid workload all participants make equally many calls. In a faulty one the surplus
+    // calls never become complete, and deadlock.cpp reports them.
     for (const std::span<const OpIndex> calls : calls_[group]) most = std::max(most, calls.size());
     arrived_[group].assign(most, 0);
   }
@@ -37,7 +40,8 @@ void Rendezvous::bind_endpoints(std::uint32_t rank_class, const ProgramCalls& ma
       continue;
     }
     // Another slot of the rank class names the same group: the calls of both count as one sequence,
-    // in issue order.
+    // in issue order. The ordinal of a call is then no longer that of its slot, so call_of()
+    // searches the merged list.
     std::vector<OpIndex>& joined = joined_.emplace_back();
     std::ranges::merge(calls, made.by_slot(slot), std::back_inserter(joined));
     calls = joined;

@@ -13,6 +13,8 @@ void SlowedCompute::touch(std::uint32_t rank_class) {
   touched_.push_back(rank_class);
 }
 
+// A ticket is free again only when its announced date has come (finish). Until then the Pricing
+// holds it, even if a later announcement has made it stale.
 std::uint32_t SlowedCompute::new_ticket(std::uint32_t rank_class) {
   if (free_tickets_.empty()) {
     class_of_ticket_.push_back(rank_class);
@@ -98,6 +100,8 @@ BusyMembers::BusyMembers(const Partition& partition, std::span<const double> los
   }
 }
 
+// Two steps: participants that have begun or ceased to compute since the last call, and then the
+// groups that have gained their first or lost their last computing participant.
 std::vector<BusyMembers::Change> BusyMembers::take_changes() {
   std::vector<Change> changes;
   if (touched_.empty()) return changes;

@@ -36,7 +36,15 @@ bool repeats(const OperationList& list, const Instance& a, const Instance& b) {
   });
 }
 
-// Tries periods of few instances first, in the middle of the list.
+// Finds the part of a program that repeats, and the shortest period of it.
+//
+// The search begins in the middle of the list, where a pipeline is full, and tries periods of few
+// instances first. A period counts if it occurs at least twice there. The repetition then grows to
+// both ends, up to the instances that belong to filling and draining.
+//
+// Example: the first of four stages runs F F F, then F B for most of the step, then B B B. The
+// period is F B, of one microbatch. An interleaved schedule repeats a whole round of microbatches
+// over all chunks of the rank.
 std::optional<Repetition> repetition_of(const OperationList& list) {
   const std::span<const Instance> all = list.instances();
   const auto count = static_cast<std::uint32_t>(all.size());
@@ -64,8 +72,10 @@ OpIndex first_operation(const OperationList& list, std::uint32_t instance) {
                                             : static_cast<OpIndex>(list.size());
 }
 
-// Leaves out `left_out` periods at the end of the repetition. An input from within the repetition
-// is as far away as before. Returns nothing where one lies in what is left out.
+// Leaves out the last `left_out` periods of the repetition. The operations behind it get lower
+// numbers. An input of theirs that lies in the repetition is lowered by as much, so it is as far
+// away as before; one from before the repetition stays. Returns nothing where an input lies so near
+// to the beginning that it would leave the repetition.
 std::optional<OperationList> without(const OperationList& list, const Repetition& of,
                                      std::uint32_t left_out) {
   const std::span<const Instance> all = list.instances();
@@ -90,7 +100,9 @@ std::optional<OperationList> without(const OperationList& list, const Repetition
 
 // ---- the shortened workload
 
-// The repetitions of all programs that ranks run, with periods of equally many microbatches.
+// The repetitions of all programs that ranks run, with periods of equally many microbatches: where
+// one program repeats itself every two microbatches and another one every three, the period of both
+// is six.
 struct Repetitions {
   std::vector<Repetition> of_template;  // by the lowest program of a template; period 0: none runs
   std::int32_t microbatches = 1;        // per period
@@ -117,7 +129,8 @@ std::optional<Repetitions> repetitions(const Workload& workload,
   return all;
 }
 
-// Periods to play: the pipeline fills and drains, and settles in between.
+// Periods to play: the pipeline fills and drains, and settles in between. A full pipeline holds
+// about one microbatch per stage, so the number of periods grows with the number of stages.
 std::uint32_t periods_to_play(const Workload& workload, std::int32_t microbatches) {
   std::uint32_t stages = 1;
   for (const Program& program : workload.programs) stages = std::max(stages, program.stage + 1);
@@ -129,11 +142,15 @@ std::uint32_t periods_to_play(const Workload& workload, std::int32_t microbatche
 
 }  // namespace
 
+// Finds the repetition of every program, gives all of them periods of equally many microbatches,
+// and leaves out equally many periods in each. Programs of different stages therefore still match
+// call by call.
 std::unique_ptr<ShortStep> shortened(const Workload& workload) {
   const std::vector<std::uint32_t> templates = program_templates(workload.programs);
   const auto found = repetitions(workload, templates);
   if (!found || workload.ranks.empty()) return nullptr;
   const std::uint32_t play = periods_to_play(workload, found->microbatches);
+  // At least half of the periods are left out, or the step is not worth shortening.
   if (found->times < 2 * play) return nullptr;
   const std::uint32_t left_out = found->times - play;
   Workload shorter = workload;
@@ -143,7 +160,10 @@ std::unique_ptr<ShortStep> shortened(const Workload& workload) {
     const Repetition& of = found->of_template[first];
     if (of.period == 0) continue;
     Program& into = shorter.programs[program];
+    // Effects on memory change no time, and these name operations by their numbers in the whole
+    // program.
     into.single_effects.clear();
+    // The lowest program of a template comes first, so its shortened list exists already.
     if (first != program) {
       into.operations = shorter.programs[first].operations;
       parts[program] = parts[first];
@@ -188,6 +208,21 @@ constexpr double kEqual = 1e-10;
 
 constexpr std::array kDates = {&OpTimes::ready_s, &OpTimes::start_s, &OpTimes::end_s};
 
+// Looks for two equal periods [from, middle) and [middle, until) in the times of the shortened
+// step.
+//
+// Up to a certain date the shortened step and the whole one are the same run. The first difference
+// is that the shortened step goes on to the operations behind its repetition, or does not go on to
+// a further period. Both periods end before that date. They are equal if
+//
+// - every date of one has a counterpart one period later in the other, and each class has as many
+//   dates of each kind in them as a period has operations;
+// - whatever is alive at the middle has a counterpart that was ready and started one period
+//   earlier;
+// - the flows start alike, and none lasts from before the middle to the end.
+//
+// Both periods then end in the same state, so copies of the last one continue the run (see the
+// header).
 class SteadyState {
  public:
   SteadyState(const Partition& partition, const ShortStep& step, const Timeline& played)
@@ -233,6 +268,9 @@ class SteadyState {
 
   // The last period before any class meets an operation after its repetition, or misses one that
   // a further period would have.
+  // `after_s` is the first date at which a class is ready for an operation behind its repetition.
+  // `missing_s` is one period after the first operation of the last period, which is when the whole
+  // step goes on to a period that the shortened one does not have.
   [[nodiscard]] std::optional<Period> last_period() const {
     const double after_s = first_ready([](const PeriodicPart& part) { return part.end; },
                                        [](const PeriodicPart&, std::size_t size) { return size; });
@@ -241,7 +279,8 @@ class SteadyState {
     const double missing_s =
         seconds + first_ready([](const PeriodicPart& part) { return part.end - part.period; },
                               [](const PeriodicPart& part, std::size_t) { return part.end; });
-    // Dates near a border could lie on different sides of it in each period.
+    // A date near a border could lie on different sides of it in the two periods. The borders move
+    // back by 1/97 of a period until no date is near.
     constexpr int kBordersToTry = 8;
     for (int border = 1; border <= kBordersToTry; ++border) {
       const double until_s = std::min(after_s, missing_s) - seconds * border / 97.0;
@@ -279,6 +318,8 @@ class SteadyState {
                [&](OpIndex op) { return was_the_same(op, times, rank_class, in); });
   }
 
+  // One kind of date of one class: each date in the first half has an equal one a period later, and
+  // each half has one date of every operation of a period.
   [[nodiscard]] bool repeat(const std::vector<double>& dates, std::size_t rank_class,
                             const Period& in) const {
     const PeriodicPart& part = part_of(rank_class);
@@ -295,6 +336,8 @@ class SteadyState {
     return found[0] == part.period && found[1] == part.period;
   }
 
+  // An operation that is alive in the middle belongs to the state there. It must not last until the
+  // end, and the one a period earlier must have been ready and have started one period earlier.
   // True for an operation that is not alive in the middle.
   [[nodiscard]] bool was_the_same(OpIndex op, const OpTimes& times, std::size_t rank_class,
                                   const Period& in) const {
@@ -329,7 +372,16 @@ class SteadyState {
 
 // ---- the times of the whole step
 
-// Each date of the last period holds for the operations one, two and more periods later too.
+// Each date of the last period holds for the operations one, two and more periods later too. Dates
+// from `until` on belong to operations with higher numbers in the whole program.
+//
+// Example: the period has 5 operations and 1 s, two periods are left out, and operations 40 to 44
+// have their dates in the last period. In the whole program operations 45 to 49 have them 1 s later
+// and 50 to 54 have them 2 s later. Operation 45 of the shortened program is operation 55 of the
+// whole one, 2 s later than played.
+//
+// Each kind of date is treated by itself: an operation that is alive at `until` starts in the last
+// period and ends behind it.
 std::vector<double> lengthened(const std::vector<double>& dates, std::size_t size, OpIndex period,
                                const Period& in, std::uint32_t left_out) {
   std::vector<double> result(size, std::numeric_limits<double>::quiet_NaN());
@@ -368,7 +420,9 @@ std::vector<FlowSpan> lengthened(const std::vector<FlowSpan>& flows, const Perio
   return result;
 }
 
-// Bytes and time in use of each link class in the first half.
+// Bytes and time in use of each link class in the first half. Flows come in order of start, so the
+// time in use grows from left to right without counting an overlap twice. A flow that started
+// before the half adds time but no bytes: its bytes count where it starts.
 std::vector<LinkUse> used_within(const Partition& partition, const std::vector<FlowSpan>& flows,
                                  const Period& in) {
   std::vector<LinkUse> result(partition.links.size());

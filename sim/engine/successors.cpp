@@ -11,6 +11,7 @@
 namespace trainyard {
 namespace {
 
+// A member of a region that nothing outside waits for has no number.
 constexpr std::uint32_t kWithoutEdges = kNone - 1;  // an operation that has no number
 
 // By stream: the number of its last operation so far; kNone: it has none, or kWithoutEdges.
@@ -83,6 +84,7 @@ Successors::BlockEdges Successors::edges_in(const Block& block, std::uint32_t va
                              .begins_stream = previous == kNone,
                              .inputs_end = static_cast<std::uint32_t>(result.inputs.size())});
   }
+  // Operations outside a region wait only for members that are seen, and those have numbers.
   TY_CHECK(std::ranges::find(result.inputs, kNone) == result.inputs.end(), block.begin);
   for (std::size_t stream = 0; stream < last.size(); ++stream)
     if (last[stream] != kNone)
@@ -103,6 +105,7 @@ std::vector<Successors::NumberedEdge> Successors::incoming_edges(const ProgramRe
     const Instance& instance = operations_.instances()[i];
     const std::uint32_t variant = variant_of_[i];
     BlockEdges& own = variant == kNone ? plain[instance.block] : contracted[variant];
+    // Every block has an operation, so `last` is empty only before the first use.
     if (own.last.empty()) own = edges_in(operations_.block_of(instance), variant, regions);
     const std::span<const OpIndex> bindings = operations_.bindings_of(instance);
     std::uint32_t input = 0;

@@ -39,7 +39,8 @@ double seconds_of(const EngineInput& input, const Program& program, const Operat
 }
 
 // Time of the program without any waits. An operation of a block counts once per instance of the
-// block.
+// block: `until[i]` is the time of the first i written operations, so the time of a block is a
+// difference of two entries.
 double busy_seconds(const EngineInput& input, const Program& program,
                     const std::vector<double>& calls) {
   std::vector<double> until = {0.0};
@@ -56,6 +57,9 @@ double busy_seconds(const EngineInput& input, const Program& program,
 
 }  // namespace
 
+// Only the order of magnitude matters, because it sets the exponent of the tick. Programs that no
+// rank runs do not count. A step without some of its microbatches gets the horizon of the whole
+// step as an input (Engine::play_steady).
 double horizon_of(const EngineInput& input) {
   if (input.horizon_s > 0.0) return input.horizon_s;
   const std::vector<double> calls = call_seconds(input);

@@ -19,6 +19,8 @@ void TimedFlows::start(Token token, std::uint32_t flow_class, double seconds, do
   deadlines_.add(now + tick_.duration(seconds / speeds_[group]), {token, flow_class, live.ticket});
 }
 
+// A deadline cannot be taken out of the heap. Each flow gets a new ticket instead, and finish()
+// ignores a deadline with an older one.
 void TimedFlows::set_speed(std::uint32_t group_class, double speed, double now) {
   TY_CHECK(speed > 0.0 && speed <= 1.0, speed, group_class);
   const double before = speeds_[group_class];

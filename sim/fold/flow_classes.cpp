@@ -64,8 +64,10 @@ class FlowDescriber {
     return classes_.of_shape[joint_.first_shape[group] + link_flow.shape];
   }
 
-  // Returns the flows of a phase of one group, with interchangeable flows merged. Without `merge`
-  // each flow is separate.
+  // Returns the flows of a phase of one group, with interchangeable flows merged: those whose
+  // shapes are of one class, with equal bytes and rates. Rates are compared by rounded keys,
+  // because equal sums in another order differ in their last bits. Without `merge` each flow is
+  // separate.
   [[nodiscard]] std::vector<ShapedFlow> distinct_flows(GroupId group,
                                                        const ShapedPhase& phase) const {
     using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -105,6 +107,10 @@ class FlowDescriber {
     for (const ClassLoad& load : classes_.loads[shapes]) {
       // members / members_of_shape_class: these flows per shape. Each of them loads links as its
       // shape does.
+      //
+      // Example: 64 groups with one ring each are 64 shapes of one class, and 8 of the rings cross
+      // any one uplink. Then `together` is 8, and so is the weight of the 64 flows. On the 32
+      // uplinks of the class a flow has 8 * 32 / 64 = 4 payloads in all.
       const double weight = members / classes_.members_of_shape_class[shapes] * load.together;
       flow.weights.push_back({.link_class = load.link_class,
                               .weight = weight,

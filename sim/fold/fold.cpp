@@ -30,7 +30,8 @@ struct VertexClasses {
 };
 
 // The class of each link in use: that of its vertex, or its colour where no use of it is contended.
-// Colours are numbered behind the vertices, so the two never coincide.
+// Classes of vertices are below `folding.end`, and colours are numbered from there on, so the two
+// never coincide.
 Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
   Classes of_link = folding.colour_of_link;
   for (std::uint32_t& colour : of_link) colour += folding.end;
@@ -57,6 +58,7 @@ VertexClasses refined(const FoldingGraph& folding, const LabelledGraph& graph) {
           .links = link_classes(folding, classes)};
 }
 
+// Every rank, group, shape and link is its own class (FoldOptions::enabled is false).
 VertexClasses unfolded_classes(const Workload& workload, const JointGraph& joint) {
   const auto numbers = [](std::size_t count) {
     Classes classes(count);
@@ -69,6 +71,7 @@ VertexClasses unfolded_classes(const Workload& workload, const JointGraph& joint
           .links = numbers(joint.links.size())};
 }
 
+// The final classes of links, and the loads that each class of shapes puts on them.
 struct LinkClasses {
   // By position in JointGraph::links; classes are numbered by their lowest link.
   std::vector<std::uint32_t> of_link;
@@ -160,8 +163,8 @@ class LoadLists {
 
 // Returns, by link of the cluster, the number in `lists` of the loads on each link in use. A link
 // that another implies carries the same loads, and none of them is contended there. Two threads
-// take one half of the links each. The lists of the upper half are then numbered after those of the
-// lower half, so the result is that of one thread.
+// take one half of the links each, with separate lists. The lists of the upper half are then
+// numbered after those of the lower half, so the result is that of one thread.
 std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGraph& joint,
                                          const LinkLimits& limits,
                                          const std::vector<std::uint32_t>& shape_classes,
@@ -210,7 +213,9 @@ class ClassNames {
 
 // Splits the refined link classes. A final class holds links of one refined class that also carry
 // the same loads of the same flow classes, contended or not: "how many bytes" then has one answer
-// per class. `refined_links`: by position in JointGraph::links; `shape_classes`: by shape.
+// per class. Refinement does not look at uncontended loads: where nothing is contended, all NIC
+// ports of one kind are one refined class, although those of the last pipeline stage carry less
+// than the others. `refined_links`: by position in JointGraph::links; `shape_classes`: by shape.
 LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
                            const LinkLimits& limits,
                            const std::vector<std::uint32_t>& refined_links,
@@ -360,6 +365,9 @@ class ClassDescriber {
 
 }  // namespace
 
+// The steps: find the loads that matter (contention), refine the colours of the joint graph, split
+// the classes of links by what they carry, describe one representative of each class, and add bytes
+// and rates.
 Partition fold(const Cluster& cluster, const Workload& workload,
                const CommunicationModel& communication, const FoldOptions& options) {
   const Contention found =

@@ -110,6 +110,7 @@ std::uint32_t worth_planning(const Communicator& made, CollectiveOp op, double b
   const double least = made.constants.rules.bytes_per_channel_least;
   if (least <= 0.0) return channels;
   const double traffic = op == CollectiveOp::AllReduce ? 2.0 * bytes : bytes;
+  // The upper limit keeps the conversion to an integer defined for any buffer.
   const auto wanted = static_cast<std::uint32_t>(std::ceil(std::min(traffic / least, 1e6)));
   return std::clamp(wanted, 1U, channels);
 }
@@ -138,6 +139,8 @@ LaunchShape launch_shape(const Communicator& communicator, CollectiveOp op, Algo
   if (algorithm == Algorithm::Nvls || algorithm == Algorithm::NvlsTree)
     return {.channels = communicator.nvls_channels, .threads = shape.threads};
   const double least = bytes_per_thread(communicator, algorithm, protocol);
+  // Example: 256 KiB by Ring/Simple with 24 channels of 512 threads. A channel needs 512 * 64 = 32
+  // KiB, so 8 channels remain, with all their threads.
   while (shape.channels > 1 && bytes < shape.channels * shape.threads * least) --shape.channels;
   while (bytes < shape.channels * shape.threads * least && shape.threads % 128 == 0)
     shape.threads /= 2;

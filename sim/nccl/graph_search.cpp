@@ -97,6 +97,7 @@ class ChannelPlacement {
     if (attempt_.pattern == Pattern::Nvls) return place_head(channel);
     if (node_.nics.empty()) return place_order(channel, 0, {});
     const auto nics = static_cast<std::uint32_t>(node_.nics.size());
+    // Channel c prefers NIC c (modulo their number), which spreads the channels over the NICs.
     for (std::uint32_t turn = 0; turn < nics; ++turn) {
       const std::uint32_t nic = (channel + turn) % nics;
       const std::uint32_t first = links_.nearest_gpu_of(nic);
@@ -263,6 +264,8 @@ class Search {
 
   bool try_types(Pattern pattern, double speed) {
     if (node_.nics.empty()) return attempt(pattern, speed, speed, PathType::Same, most_);
+    // Types up to PXN are always tried. Beyond that, a farther type is tried only while nothing
+    // fits, or if the graph found so far already needs it.
     for (int type = static_cast<int>(PathType::OneSwitch);
          type <= static_cast<int>(PathType::AcrossSockets); ++type) {
       const auto limit = static_cast<PathType>(type);
@@ -274,6 +277,8 @@ class Search {
     return false;
   }
 
+  // Places the channels of one attempt and keeps the graph if it is better. Returns true if the
+  // search can stop: as many channels fit as are wanted, or the graph uses all links of a GPU.
   bool attempt(Pattern pattern, double intra, double inter, PathType type, std::uint32_t most) {
     const auto [channels, hops] = ChannelPlacement(node_, links_,
                                                    {.pattern = pattern,
@@ -316,8 +321,9 @@ class Search {
     found_.inter /= 2.0;
   }
 
-  // Raises the rate of the whole graph for rings, towards the NIC for NVLS, and between GPUs for
-  // trees. Except for rings, a further step requires that the last one succeeded.
+  // Raises the rate of the whole graph for rings, towards the NIC for NVLS while it is below twice
+  // the rate between GPUs, and between GPUs for trees while it is below twice the rate to the NIC.
+  // Except for rings, a further step requires that the last one succeeded.
   void raise_while_it_fits() {
     least_ = found_.channels;
     const std::uint32_t most = pattern_ == Pattern::Nvls ? found_.channels : most_;
@@ -325,6 +331,7 @@ class Search {
     while (index + 1 < speeds_.size() && speeds_[index] > found_.inter) ++index;
     double intra = speeds_[index];
     double inter = speeds_[index];
+    // The rate after a split need not be in the list. Only rings are raised from such a rate.
     if (pattern_ != Pattern::Ring && speeds_[index] != found_.inter) return;
     while (index > 0) {
       if (pattern_ == Pattern::Nvls && !(inter == found_.inter && inter < 2.0 * found_.intra))

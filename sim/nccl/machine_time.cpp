@@ -179,6 +179,8 @@ double ring_messages_us(const Machine& machine, const Communicator& communicator
   const double chunk = simple                                      ? kSimpleChunk
                        : choice.method.protocol == Protocol::LL128 ? kLl128Chunk
                                                                    : kLlChunk;
+  // A Simple chunk is cut into two slices of at least 32 KiB where it is large enough. Each slice
+  // is a message.
   double messages = std::max(1.0, block / chunk);
   if (simple) messages *= std::clamp(std::floor(block / kSliceLeast), 1.0, 2.0);
   const double wire = block / messages / wire_efficiency(choice.method.protocol);
@@ -214,6 +216,8 @@ Parts ring_time(const Machine& machine, const Communicator& communicator, const 
   if (protocol == Protocol::Simple && !rooted)
     parts.transfer_us +=
         us(bytes / ranks, machine.protocols.own_share * link_rate(machine, communicator));
+  // The messages take their time from the end of the launch on. The latency already covers a part
+  // of it, so the transfer is extended only by the rest.
   if (!rooted && communicator.nodes > 1)
     parts.transfer_us =
         std::max(parts.transfer_us,

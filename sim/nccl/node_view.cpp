@@ -318,7 +318,8 @@ void NodeLinks::find_paths() {
   }
 }
 
-// A path without wires, from a GPU to itself, has a rate that limits nothing.
+// A path without wires, from a GPU to itself, has NCCL's rate of a local link, which limits
+// nothing.
 NodePath NodeLinks::path(PathType type, std::vector<std::uint32_t> wires) const {
   NodePath made{.type = type,
                 .rate = wires.empty() ? 5000.0 : rate_[wires.front()],
@@ -381,6 +382,7 @@ NodePath NodeLinks::between_gpus(std::uint32_t from, std::uint32_t to) const {
 NodePath NodeLinks::over_pcie(std::uint32_t gpu, std::uint32_t nic) const {
   const NodeGpu from = node_.gpus[gpu];
   const NodeGpu to{.pcie_switch = node_.nics[nic].pcie_switch, .socket = node_.nics[nic].socket};
+  // On Grace, only the wires of the NIC limit the path; C2C leads to the CPU.
   if (node_.nics_by_chip_to_chip && from.socket == to.socket)
     return path(PathType::ChipToChipNic, {nic_pcie_ + 2 * nic + 1, port_ + 2 * nic});
   std::vector<std::uint32_t> wires{gpu_pcie_ + 2 * gpu};

@@ -254,6 +254,8 @@ double rate_ratio(const Communicator& communicator, CollectiveOp op, Algorithm a
   if (algorithm == Algorithm::Ring) return of_ring;
   const NvlsRate rule = communicator.constants.rules.nvls_rate;
   const bool nvls = algorithm == Algorithm::Nvls || algorithm == Algorithm::NvlsTree;
+  // The rates of all_gather and reduce_scatter by other methods than rings are rates of the buffer
+  // already. In an all_reduce by tree or CollNet each byte goes up and comes down, hence 1/2.
   if (is_gather(op)) return nvls && rule == NvlsRate::FiveSixths ? kFiveSixths : 1.0;
   if (!nvls) return 0.5;
   if (rule == NvlsRate::Efficiency) return of_ring;

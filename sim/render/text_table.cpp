@@ -69,6 +69,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     const std::size_t space = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, space);
     text.remove_prefix(std::min(space + 1, text.size()));
+    // Column 0 means that no word is written yet: the first word follows the leading spaces and
+    // never moves to a line of its own.
     if (column > 0 && column + 1 + word.size() > kTextWidth) {
       result.push_back('\n');
       result.append(indent, ' ');

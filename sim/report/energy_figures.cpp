@@ -43,11 +43,14 @@ EnergyFigures energy_figures(const RunView& view) {
       .tokens_per_step = view.facts.tokens_per_step,
       .prices = view.facts.energy_prices,
       .gpu_hour_price = view.facts.gpu_hour_price};
+  // Figures are means over the steps that the run plays. Where workers train apart, each step also
+  // has its share of an exchange.
   for (double& joules : figures.step.joules) joules /= view.facts.steps;
   if (const auto& local = view.facts.local_steps)
     for (std::size_t kind = 0; kind < kPowerKinds; ++kind)
       figures.step.joules[kind] += local->exchange.joules[kind] / static_cast<double>(local->every);
   if (figures.step_s <= 0.0) return figures;
+  // A node has its GPUs, host and NICs. Switches and cooling belong to the cluster only.
   const Energy& step = figures.step;
   const double gpus_w = (step.of(PowerKind::Compute) + step.of(PowerKind::MemoryBound) +
                          step.of(PowerKind::Communication) + step.of(PowerKind::Idle)) /

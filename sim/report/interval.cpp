@@ -49,6 +49,7 @@ RatioInterval ratio_of(const StepInterval& b, const StepInterval& a) {
   const double spread =
       std::sqrt(std::max(variance(a) + variance(b) - 2.0 * correlation * covariance(a, b), 0.0));
   const double ratio = b.step_s / a.step_s;
+  // Without spread the ratio is certain.
   const double equal = ratio < 1.0 ? 1.0 : ratio > 1.0 ? 0.0 : 0.5;
   return {.ratio = ratio,
           .low = ratio * std::exp(-kWithin90 * spread),

@@ -224,6 +224,7 @@ std::string limit_sentence(const RunView& view) {
   const Breakdown mean = mean_breakdown(stages);
   const auto percent_of = [&](std::size_t share) { return percent(mean.seconds[share] / step_s); };
   constexpr auto kCompute = static_cast<std::size_t>(TimeShare::Compute);
+  // Compute is the first share. All others count as losses, the optimizer too.
   std::size_t loss = kCompute + 1;
   for (std::size_t share = loss; share < kTimeShares; ++share)
     if (mean.seconds[share] > mean.seconds[loss]) loss = share;
@@ -239,6 +240,7 @@ std::string limit_sentence(const RunView& view) {
 std::vector<FigureLine> figure_lines(const RunView& view) {
   std::vector<FigureLine> lines;
   std::set<std::string> shown;
+  // With published figures no row is left out, so that each of them finds its row.
   const bool compared = !view.facts.published.empty();
   const std::vector<FigureRow> rows = figure_rows(view);
   for (const FigureRow& row : compared ? rows : without_repetitions(rows)) {

@@ -63,6 +63,8 @@ class Walk {
   }
 
   void run() {
+    // charge_gap() reads previous_ for causes only, and these are issued before the operation that
+    // waits, so one pass in issue order is enough.
     OpIndex* const previous = previous_.data();
     OpIndex op = 0;
     for (const Operation& operation : operations_) {
@@ -141,6 +143,9 @@ class Walk {
     return TimeShare::Host;
   }
 
+  // Charges the time from the cursor to the end of an operation of the compute stream: first the
+  // gap before it was ready, then its waiting, then its own time. A part that ends before the
+  // cursor is empty.
   void charge_operation(OpIndex op, const Operation& operation) {
     if (times_.ready_s[op] > cursor_s_) charge_gap(waited_for(op), times_.ready_s[op]);
     if (times_.start_s[op] > cursor_s_) push(ready_share(operation), cursor_s_, times_.start_s[op]);
@@ -150,6 +155,11 @@ class Walk {
   // Charges [cursor, until], during which the compute stream waited for `cause` and, before that
   // was ready, for the operation that `cause` waited for. The intervals are found from the back, so
   // they are written in reverse order.
+  //
+  // Example: the stream is free from 10 to 20 s and waited for an all-reduce that was ready at 11,
+  // started at 12 and ended at 18 s. The time from 18 to 20 s is host, 12 to 18 exposed, 11 to 12
+  // waiting, and 10 to 11 belongs to the operation that the all-reduce waited for last, by the same
+  // rule.
   void charge_gap(OpIndex cause, double until_s) {
     const double from_s = cursor_s_;
     backwards_.clear();

@@ -84,6 +84,7 @@ namespace {
 
 constexpr double kRounding = 1e-12;  // relative to the whole run
 
+// The operation that ends last; among equals, the first in the order of (rank class, operation).
 Event last_of_all(const Timeline& timeline) {
   Event last;
   double end_s = -1.0;
@@ -195,7 +196,8 @@ class LatestEnds {
 }  // namespace
 
 // Walks backwards over causes. Each step covers the time from the cause's end, so the pieces have
-// no holes.
+// no holes. For communication the walk goes on at the member that came last, because only that one
+// decided when the call started.
 std::vector<PathPiece> critical_path(const EventGraph& graph, const Timeline& timeline) {
   std::vector<PathPiece> backwards;
   const auto push = [&](Event event, bool gap, double start_s, double end_s) {

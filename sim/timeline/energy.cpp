@@ -53,6 +53,7 @@ class Streams {
                    .compute_bound = rates_.compute_bound[kernel]});
       return;
     }
+    // A call of no bytes counts as nothing (see the header).
     if (bytes_of(workload_.calls[op.payload]) == 0) return;
     push(spans, {.state = StreamSpan::State::Waits, .start_s = ready_s, .end_s = start_s});
     push(spans, {.state = StreamSpan::State::Moves,
@@ -120,7 +121,9 @@ struct Instant {
   }
 };
 
-// Calls visit(PowerSpan) for the spans of a rank class, in order, merging its streams.
+// Calls visit(PowerSpan) for the spans of a rank class, in order, merging its streams. Each stream
+// has at most one span at a time. A span of the result ends where the first stream changes its
+// state.
 template <class Visit>
 void visit_power(const Workload& workload, const Partition& partition, const Timeline& timeline,
                  const PowerRates& rates, std::size_t rank_class, const Visit& visit) {
@@ -144,12 +147,12 @@ void visit_power(const Workload& workload, const Partition& partition, const Tim
   }
 }
 
-// The constant part of a cluster's power: hosts, NICs and idle GPUs of its nodes at the wall, and
-// the switches.
+// The constant part of a node's power at the wall: its host and its NICs.
 double constant_node_w(const PowerRates& rates) {
   return (rates.host_w + rates.nic_w) * (1.0 + rates.supply_loss);
 }
 
+// GPUs of the cluster without a rank.
 double idle_gpus(const Cluster& cluster, const Workload& workload) {
   return static_cast<double>(cluster.gpus().size()) - static_cast<double>(workload.ranks.size());
 }
@@ -192,6 +195,7 @@ class SeriesSum {
   std::vector<Change> changes_;
 };
 
+// Neighbouring spans of equal power are one segment: the kinds of spans are not part of a series.
 PowerSeries gpu_series(const Workload& workload, const Partition& partition,
                        const Timeline& timeline, const PowerRates& rates, std::size_t rank_class) {
   PowerSeries series{.end_s = timeline.makespan_s};
@@ -261,6 +265,10 @@ std::vector<PowerSpan> power_spans(const Workload& workload, const Partition& pa
   return spans;
 }
 
+// The sums go from the inside out. Fans take a share of what GPUs draw above idle. The power
+// supplies lose a share of everything inside the nodes: GPUs, hosts, fans and NICs. Cooling takes a
+// share of all of this and of the switches, since a PUE of 1.2 means that the building draws 1.2
+// times what its computers draw.
 Energy run_energy(const Cluster& cluster, const Workload& workload, const Partition& partition,
                   const Timeline& timeline, const PowerRates& rates) {
   const double step_s = timeline.makespan_s;
@@ -301,8 +309,12 @@ double PowerSeries::peak_w() const {
   return watts.empty() ? 0.0 : *std::max_element(watts.begin(), watts.end());
 }
 
-// Keeps the candidates for the largest and the least power of the window that ends at segment i.
-// A segment is in the window if its end is at most window_s before the start of segment i.
+// Keeps the candidates for the largest and the least power of the window that ends at segment i. A
+// segment is in the window if its end is at most window_s before the start of segment i.
+//
+// Each list is a monotonic queue: a new segment removes all candidates that it dominates, because
+// these leave the window earlier and can never be the extreme again. The front is the extreme of
+// the window. Cost: linear in the number of segments.
 double PowerSeries::largest_change_w(double window_s) const {
   std::vector<std::size_t> high;
   std::vector<std::size_t> low;
@@ -330,6 +342,7 @@ double PowerSeries::largest_change_w(double window_s) const {
 
 PowerSeries PowerSeries::between(double begin_s, double until_s) const {
   PowerSeries part{.end_s = until_s};
+  // The first segment is the one that holds begin_s. Its part begins there.
   const auto later = std::upper_bound(at_s.begin(), at_s.end(), begin_s);
   for (auto i = static_cast<std::size_t>(std::max<std::ptrdiff_t>(later - at_s.begin() - 1, 0));
        i < at_s.size() && (part.at_s.empty() || at_s[i] < until_s); ++i) {
@@ -347,6 +360,7 @@ void add_blocks(const Cluster& cluster, const Workload& workload, const Partitio
                 const PowerRates& rates, const std::vector<PowerSeries>& wall, std::uint32_t nodes,
                 std::vector<PowerSeries>& series, std::vector<PowerGroup>& groups) {
   const std::vector<Members> blocks = members_by_block(cluster, workload, partition, nodes);
+  // Blocks of equally many nodes with equal ranks draw equal power: one series serves all of them.
   std::map<std::pair<std::uint32_t, Members>, std::size_t> known;
   for (std::uint32_t block = 0; block < blocks.size(); ++block) {
     const std::uint32_t size = std::min(nodes, cluster.facts().nodes - block * nodes);

@@ -19,7 +19,9 @@ const Program& program_of(const Workload& workload, const Partition& partition,
 constexpr double kInstant_s = 1e-11;
 
 // Applies the changes instant by instant. After each instant, `visit` receives the state, and the
-// last operation that allocated then, or the last that freed if none allocated.
+// last operation that allocated then, or the last that freed if none allocated. States within an
+// instant are not visited: frees therefore come before allocations even where rounding puts them a
+// little later.
 template <class Visit>
 void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& changes,
           const Visit& visit) {
@@ -116,6 +118,7 @@ MemoryPeak memory_peak(const Workload& workload, const Partition& partition,
   const auto total = [&bytes] {
     return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
   };
+  // The resident memory is the peak until an operation exceeds it. Of equal peaks the first counts.
   MemoryPeak peak{.bytes = total(), .at_s = 0.0, .operation = kNone, .by_category = bytes};
   play(bytes, memory_changes(workload, partition, timeline, rank_class),
        [&](double time_s, OpIndex op) {
@@ -132,6 +135,7 @@ std::vector<MemoryPoint> memory_curve(const Workload& workload, const Partition&
   std::vector<MemoryPoint> curve{{.time_s = 0.0, .by_category = bytes}};
   play(bytes, memory_changes(workload, partition, timeline, rank_class),
        [&](double time_s, OpIndex) {
+         // Two instants never have one date, so this is the first point: changes at 0 belong to it.
          if (time_s == curve.back().time_s) {
            curve.back().by_category = bytes;
          } else {

@@ -15,6 +15,7 @@ std::string describe(const Workload& workload, std::uint32_t program, OpIndex op
 }
 
 CallSequences::CallSequences(const Workload& workload) : workload_(workload) {
+  // A file may list equal calls under several numbers. The lowest number stands for all of them.
   std::map<Call, std::uint32_t> lowest;
   for (std::uint32_t call = 0; call < workload.calls.size(); ++call) {
     equal_call_.push_back(lowest.try_emplace(workload.calls[call], call).first->second);
@@ -38,6 +39,7 @@ CallSequences::CallSequences(const Workload& workload) : workload_(workload) {
   }
 }
 
+// Whether two operations are the same call, for the message about the first difference.
 bool CallSequences::same_call(RankId a, OpIndex of_a, RankId b, OpIndex of_b) const {
   return meaning(workload_.ranks[a].program, of_a) == meaning(workload_.ranks[b].program, of_b);
 }

@@ -19,6 +19,8 @@ struct FlopsOf {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(g.n) * static_cast<double>(g.k);
   }
   double operator()(const Attention& a) const {
+    // For each pair of a query and a key: a dot product of d_qk numbers, and d_v numbers of the
+    // output.
     const double forward = 2.0 * static_cast<double>(a.batch) * static_cast<double>(a.query_heads) *
                            static_cast<double>(a.pairs) *
                            static_cast<double>(a.head_dim_qk + a.head_dim_v);

@@ -60,6 +60,7 @@ void BlockCalls::read_block(const Block& block, std::span<const Operation> writt
   used_begin_.push_back(used_.size());
 }
 
+// A program has few distinct pairs, so a linear search is enough.
 std::uint32_t BlockCalls::collective(const Operation& operation) {
   const auto known = std::ranges::find_if(collectives_, [&](const Collective& other) {
     return other.slot == operation.slot && other.call == operation.payload;

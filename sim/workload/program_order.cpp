@@ -12,6 +12,15 @@ namespace trainyard {
 
 namespace {
 
+// A row is a vector clock: for each column (stream) one past the last operation that comes before.
+//
+// Example with two columns, compute and communication:
+//
+//     op  column  waits for       row (compute, communication)
+//     0   0                       0, 0
+//     1   1       0               1, 0     after operation 0
+//     2   0       0 (stream)      1, 0     concurrent with 1
+//     3   0       2 (stream), 1   3, 2     after all of them
 constexpr std::uint16_t kUnused = 0xFFFF;
 // Columns per iteration of copy(), raise() and join(), so that the compiler can vectorise them.
 constexpr std::size_t kAtOnce = 4;
@@ -117,6 +126,10 @@ void BlockOrders::write_rows(const OperationList& list, const Block& block) {
 // Computes, for each operation, the set of entries that reach it: its own edges, and the sets of
 // its direct predecessors in the block. Most operations have the set of a predecessor, so few
 // distinct sets remain.
+//
+// Example: the entries of the forward of a microbatch are its receive (entry 0) and the last
+// operation before it on the compute stream (entry 1). The first kernel is reached through {0, 1},
+// and so are all kernels after it: one way.
 void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
   const Block& it = list.blocks()[block];
   Ways& ways = ways_[block];
@@ -125,6 +138,7 @@ void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
   std::vector<std::uint32_t> before;  // the ways of the direct predecessors
   auto edge = entries_[block].edges.begin();
   for (OpIndex place = 0; place < it.count; ++place) {
+    // The union of the entries of its own edges and of the sets of its predecessors.
     std::ranges::fill(leading, 0);
     before.clear();
     for (; edge != entries_[block].edges.end() && edge->place == place; ++edge)
@@ -144,7 +158,8 @@ void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
 
 // Returns the number of an entry set. `before`: ways that are subsets of it. It compares the set
 // only with these and the newest one, so an equal set may be added twice. That costs memory but no
-// correctness.
+// correctness. A new way lists only the entries that its largest known subset lacks, so that its
+// row is the row of that subset, raised by a few others.
 std::uint32_t BlockOrders::number_of(Ways& ways, std::span<const std::uint64_t> entries,
                                      std::span<const std::uint32_t> before) const {
   const auto is = [&](std::uint32_t way) { return std::ranges::equal(entries, ways.set(way)); };

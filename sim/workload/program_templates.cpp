@@ -117,6 +117,10 @@ bool TemplateWriter::fits(const Program& program) const {
 // Adds a program to the template. Operations with one number must have one kernel in every member.
 // If this program has two kernels where the template has one number, the number is split. The
 // numbers therefore are the coarsest partition of the operations that all members agree with.
+//
+// Example: the first member runs kernels 7 7 8, which get the numbers 0 0 1. The second runs 7 9 8.
+// The second operation gets the new number 2: the members have the kernels {7, 8, 7} and {7, 8, 9}
+// by number.
 void TemplateWriter::join(Program program) {
   const std::span<const Operation> written = program.operations.written();
   std::vector<std::uint32_t> kernels(programs_.front().kernels.size(), kNone);  // by number

@@ -23,6 +23,7 @@ struct Waits {
   std::vector<std::vector<OpIndex>> dependents;
 };
 
+// Duplicates are removed, because each predecessor counts down `pending` once when it ends.
 Waits order_of(const Program& program, std::size_t streams) {
   const std::size_t count = program.operations.size();
   Waits order{.waits_for = std::vector<std::vector<OpIndex>>(count),
@@ -100,6 +101,8 @@ class DryRun {
     return orders_[workload_.ranks[rank].program];
   }
 
+  // Numbers the calls of all groups, group by group. Call i of a group has the number
+  // first_rendezvous_[group] + i.
   void number_rendezvous() {
     for (const Rank& rank : workload_.ranks) {
       rendezvous_.emplace_back(workload_.programs[rank.program].operations.size(), kNone);

@@ -53,6 +53,8 @@ class OperationCheck {
 
   void all() {
     const std::span<const Block> blocks = program_.operations.blocks();
+    // Files give the operations of a program with one instance directly, without "blocks"
+    // (workload_format.md), and pointers follow the file.
     const bool one_block = program_.operations.instances().size() == 1;
     for (std::size_t i = 0; i < blocks.size(); ++i)
       block(blocks[i], one_block ? pointer_ : fmt::format("{}/blocks/{}", pointer_, i));

@@ -92,6 +92,9 @@ std::vector<Effect> effects_in_order(const Program& program) {
 
 }  // namespace
 
+// One pass over the runs. A run extends the last block if it has the same length and the block's
+// distance; the first repetition sets that distance. 0-1, 8-9, 16-17 become one block of 2 ranks
+// every 8, three times.
 std::vector<RankBlocks> rank_blocks(const std::vector<RankId>& ranks) {
   std::vector<RankBlocks> result;
   for (const RankBlocks& run : runs(ranks)) {

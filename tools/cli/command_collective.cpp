@@ -105,6 +105,7 @@ Exit several_scales(StudyChoice choice, const CollectiveProfile* profile) {
         {.nodes = nodes,
          .study = study_collective(*cluster, chosen_question(choice, *cluster, profile, nullptr))});
   }
+  // "4 x dgx_h100" without its number of nodes, which differs between the studies.
   place = place.substr(place.find(" x ") == std::string::npos ? 0 : place.find(" x ") + 3);
   if (!choice.json.empty()) write_file(choice.json, to_text(scaling_json(studies)));
   if (!choice.csv.empty()) write_file(choice.csv, scaling_csv(studies));

@@ -142,6 +142,7 @@ void add_goodput(CLI::App& app, Action& action) {
       "  trainyard goodput scenarios/llama3/llama3_70b_64xh100.json --preset llama3 --days 30 "
       "--runs 200 --set reliability.spares.nodes=1 --set reliability.spares.replace=60s "
       "--price 2.5");
+  // An option of `goodput` in front of `fit` would have no effect, so the two exclude each other.
   const std::vector<CLI::Option*> options = command->get_options();
   add_goodput_fit(*command, action);
   for (CLI::Option* option : options)

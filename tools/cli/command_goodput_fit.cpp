@@ -85,6 +85,8 @@ Replay replay_of(const FitChoice& choice, const RunLog& log, const LogFit& fit,
     changes.insert(changes.end(), one.changes.begin(), one.changes.end());
     variants.push_back({one.name, traced(changes)});
   }
+  // The original has the changes of --set too, so that a variant differs from it by its own changes
+  // alone.
   return replay_run(traced(choice.sets), variants,
                     {.steps = fit.split.steps_kept,
                      .productive_s = fit.split.phase(RunPhase::Productive),

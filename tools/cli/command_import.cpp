@@ -15,6 +15,8 @@ bool holds(const ImportSample& sample, std::string_view text) {
   return sample.text.find(text) != std::string::npos;
 }
 
+// The signs of the formats. `import --guess` refuses a file with the signs of two formats, so each
+// one tests for words that files of the others do not contain.
 bool is_chakra(const ImportSample& sample) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(sample.file, error))

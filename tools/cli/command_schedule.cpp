@@ -17,6 +17,7 @@ namespace trainyard {
 
 namespace {
 
+// Sizes of the picture in pixels.
 constexpr double kLeft = 80.0;
 constexpr double kTop = 50.0;
 constexpr double kRow = 26.0;
@@ -66,6 +67,7 @@ std::string schedule_svg(const PlayedSchedule& played, const PipelineShape& shap
         fmt::format("<text x=\"10\" y=\"{:.0f}\">rank {}</text>\n", kTop + row * kRow + 16.0, rank);
     Half half;
     for (const PlayedStep& step : played.ranks[rank]) {
+      // `overlapped` marks the forward of a pair. The step after it is its backward.
       half = {.first = step.step.overlapped, .second = half.first};
       body += box(step, half, row, per_s);
     }

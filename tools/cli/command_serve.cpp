@@ -77,6 +77,7 @@ Exit run_server(const ServeChoice& choice) {
   serve::ServerOptions options{
       .host = choice.host,
       .port = choice.port,
+      // serve_worker() reads these by their position.
       .worker = {program_file().string(), std::string(kWorker), std::to_string(choice.most_gpus),
                  std::to_string(kMostBytes)},
       .processes = processes_of(choice)};

@@ -6,6 +6,11 @@
 
 namespace trainyard {
 
+// The scripts hold the names of all commands, options and values, so that a shell does not start
+// the program at each Tab. Those of bash and zsh find the command typed so far, word by word, and
+// offer the values of the option before the cursor, else options after a dash, else commands. fish
+// does this itself, from one `complete` line for each name.
+
 namespace {
 
 // The allowed values of an option, from its type such as "{simgrid,ideal}".
@@ -17,6 +22,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   if (begin == std::string::npos || end == std::string::npos) return choices;
   std::istringstream words(type.substr(begin + 1, end - begin - 1));
   for (std::string word; std::getline(words, word, ',');)
+    // A transformer shows "always->1", and the user types the first part.
     choices.push_back(word.substr(0, word.find("->")));
   return choices;
 }

@@ -64,7 +64,8 @@ std::string node_of_job(const JobChoice& choice, JobShape& shape) {
   return nodes.front();
 }
 
-// The user's numbers take the place of those of the script, and of its contradictions.
+// The user's numbers take the place of those of the script, and of its contradictions. sizes_of()
+// refuses a script that contradicts itself, so what the command line decides is taken out before.
 LaunchedSizes chosen_sizes(const JobChoice& choice, JobShape& shape) {
   if (choice.per_node) shape.per_node = JobNumber{*choice.per_node, "--per-node"};
   if (choice.machine.nodes || choice.per_node) {

@@ -36,6 +36,8 @@ std::string segments_text(const MeasuredCurve& curve) {
       {"from", "sizes measured", "latency (us)", "algbw (GB/s)", "busbw (GB/s)", "mean error"});
   const double factor = bus_bandwidth_factor(curve.op, curve.ranks);
   for (const FitSegment& segment : curve.fit.segments) {
+    // The time of small sizes does not grow with the size, so such a segment has a latency and no
+    // rate.
     const bool flat = segment.seconds_per_byte <= 0.0;
     const double rate = flat ? 0.0 : 1e-9 / segment.seconds_per_byte;
     table.row({to_text(Bytes{segment.threshold_bytes}),

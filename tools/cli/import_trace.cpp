@@ -67,7 +67,9 @@ std::vector<GpuTrace> read_traces(const TraceChoice& choice) {
   return traces;
 }
 
-// All traces must be of one type of GPU, and it must have the SMs of the profile.
+// All traces must be of one type of GPU, and it must have the SMs of the profile. Traces and
+// profiles name GPUs differently ("NVIDIA H100 80GB HBM3" and "h100"), so the number of SMs tells
+// whether they agree.
 void refuse_other_gpus(const std::vector<GpuTrace>& traces, const TraceChoice& choice) {
   for (const GpuTrace& trace : traces) {
     if (trace.gpu != traces.front().gpu)

@@ -129,9 +129,12 @@ void prefer_large_pages() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The first file that the program opens could take the number of a closed standard stream, so
+  // this comes first.
   trainyard::keep_standard_streams_apart();
   prefer_large_pages();
   const std::span arguments(argv, static_cast<std::size_t>(argc));
+  // A worker of `trainyard serve` takes numbers in fixed places, so it needs no parser.
   if (trainyard::is_serve_worker(arguments))
     return run([&] { return trainyard::serve_worker(arguments); });
   CLI::App app{

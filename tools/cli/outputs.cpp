@@ -63,6 +63,8 @@ Outputs outputs_of(const OutputChoice& choice) {
   if (!choice.chakra.empty()) outputs.chakra = choice.chakra;
   if (!choice.json.empty()) {
     outputs.json = choice.json;
+    // The resolved scenario is written beside the result, so that the run can be repeated. A pipe
+    // or /dev/stdout has no file beside it.
     if (!is_irreplaceable(choice.json))
       outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
   }

@@ -71,6 +71,8 @@ Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& 
   const SearchResult result = searched(variant);
   Scenario scenario =
       load_variant(result.best.empty() ? variant : result.best.front().layout.variant);
+  // The report lists the changes of a scenario as the user's. Those of the search are its layout,
+  // which the report shows anyway.
   scenario.changes.clear();
   for (const Override& change : changes)
     scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));

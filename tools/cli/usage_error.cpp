@@ -82,6 +82,9 @@ std::string unknown_option(const TypedCommand& at, const std::string& argument) 
 
 }  // namespace
 
+// The parser throws one kind of exception for several mistakes, so the words that it left over are
+// looked at first: an unknown option, a word that is no command, a word too many. Its own message
+// is the last resort, since it names no remedy.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const TypedCommand at = typed_command(app);
   const std::vector<std::string> rest = app.remaining(true);

@@ -17,6 +17,8 @@ constexpr std::chrono::milliseconds kBetween{50};  // calls of Python
 
 }  // namespace
 
+// An exception of Python must not pass through C++ code that runs without the GIL. It is kept, the
+// work is asked to stop, and Call::run() raises it once the work has ended.
 void Call::ask_python(double done, double all) {
   next_look_ = Clock::now() + kBetween;
   const py::gil_scoped_acquire gil;
@@ -36,6 +38,7 @@ void Call::tell(double done, double all) {
   ask_python(done, all);
 }
 
+// Studies poll this very often, so Python is asked twenty times a second at most.
 bool Call::end() {
   if (!raised_ && Clock::now() >= next_look_) ask_python(0.0, 0.0);
   if (raised_) throw Cancelled("interrupted");

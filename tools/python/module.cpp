@@ -43,6 +43,7 @@ void raise(const char* name, const py::object& argument) {
   PyErr_SetObject(type.ptr(), type(argument).ptr());
 }
 
+// Other exceptions, such as that of a failed check, become RuntimeError by pybind11.
 void translate(std::exception_ptr error) {
   try {
     std::rethrow_exception(std::move(error));
@@ -113,6 +114,8 @@ TraceOptions trace_options(const std::optional<std::vector<std::uint32_t>>& rank
 
 // --- functions of a run, without the GIL ---
 
+// Other threads of Python run meanwhile. A finished run does not change, so several may read it at
+// a time.
 template <class Work>
 auto without_gil(const Work& work) {
   const py::gil_scoped_release released;

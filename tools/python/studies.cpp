@@ -131,6 +131,7 @@ Answer search(const SearchChoice& choice, Call& call) {
           .html = search_page(result, price, choice.scenario.file)};
 }
 
+// The journal may hold rows of other sweeps, and in another order. Each variant gets its own row.
 std::vector<std::string> sweep(const std::vector<Variant>& variants, const std::string& file,
                                std::size_t processes, Call& call) {
   Journal journal = open_journal(file);

@@ -90,6 +90,7 @@ std::uint64_t gpus_of(const Json& document) {
   const std::vector<std::string> names = node_names();
   if (!named || std::ranges::find(names, cluster["node"].get<std::string>()) == names.end())
     return nodes;  // of one GPU at least
+  // So that the product does not overflow for nodes of up to 1024 GPUs.
   constexpr std::uint64_t kMost = UINT64_MAX / 1024;
   return std::min(nodes, kMost) * load_node(cluster["node"].get<std::string>()).gpus;
 }
@@ -150,6 +151,7 @@ Json bars_json(const std::vector<Bar>& bars) {
 
 // The compute stream of one rank of each stage. A page that draws more bars answers late.
 Json pipeline_json(const RunView& view) {
+  // The first lane is sent in any case, and the others as long as all bars together are few enough.
   constexpr std::size_t kMostLanes = 16;
   constexpr std::size_t kMostBars = 12'000;
   Json lanes = Json::array();
@@ -235,6 +237,7 @@ Json search_answer(const Json& request, const Hooks& hooks) {
       search({.space = {.scenario = {.file = kName, .document = document}},
               .journal = journal,
               .top = 10,
+              // The workers themselves are the parallel processes of the server.
               .processes = 1,
               .end = [&] { return hooks.stop.stop_requested(); },
               .progress = [&](const std::string&, double fraction) { hooks.progress(fraction); }});

@@ -20,7 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A size of a layout: a number for the distance between two values, and its text.
+// A size of a layout: a number for the distance between two values, and its text. Sizes that are
+// multiplied count in doublings (tensor 2 -> 8 is as far as 8 -> 2). The number of replicas is none
+// of them, since the others determine it.
 struct Size {
   const char* name;
   double (*number)(const TrainingPlan&);

@@ -22,6 +22,11 @@ extern char** environ;
 
 namespace trainyard::serve {
 
+// Each worker process has a thread here, which takes a job from the queue of its side, sends it to
+// the process, and reads lines until the job has ended. The thread polls, because a cancellation,
+// the time limit and the end of the pool must be noticed while no line comes. The lock of the pool
+// is taken before that of a job, and never the other way round.
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -73,6 +78,8 @@ Worker::Worker(const std::vector<std::string>& program) {
   Pipe from;
   posix_spawn_file_actions_t actions{};
   posix_spawn_file_actions_init(&actions);
+  // The copies that dup2 makes are not O_CLOEXEC: the worker keeps these two and loses all other
+  // ends.
   posix_spawn_file_actions_adddup2(&actions, to.ends[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, from.ends[1], STDOUT_FILENO);
   std::vector<std::string> words = program;
@@ -89,6 +96,8 @@ Worker::Worker(const std::vector<std::string>& program) {
 }
 
 Worker::~Worker() {
+  // A worker writes only the file of its job, which is removed with the job, so it may end at any
+  // moment.
   ::kill(pid_, SIGKILL);
   ::close(in_);
   ::close(out_);
@@ -117,6 +126,8 @@ bool Worker::receive(std::vector<std::string>& lines) {
   const std::size_t before = rest_.size();
   rest_.append(piece.data(), static_cast<std::size_t>(got));
   std::size_t begin = 0;
+  // A piece may end within a line, and the rest stays for the next call. What was there before has
+  // no end of line.
   for (std::size_t end = rest_.find('\n', before); end != std::string::npos;
        end = rest_.find('\n', begin)) {
     lines.push_back(rest_.substr(begin, end - begin));
@@ -132,7 +143,8 @@ std::string error_text(const std::string& problem, const std::string& hint) {
       .dump();
 }
 
-// Ends the job if the line does. The answer is passed on as it came, without being parsed.
+// Ends the job if the line does. The answer may have megabytes, and is passed on as it came,
+// without being parsed.
 void take_line(Job& job, const std::string& line) {
   constexpr std::string_view kAnswer = R"({"answer":)";
   if (line.starts_with(kAnswer)) {
@@ -147,7 +159,8 @@ void take_line(Job& job, const std::string& line) {
             message["error"].dump());
 }
 
-// Does the job. False if the worker must not be used again.
+// Does the job. False if the worker must not be used again. Lines are taken before the limits are
+// looked at, so an answer that has arrived counts, even after a cancellation.
 bool do_job(Worker& worker, Job& job, std::chrono::seconds most_time, const std::stop_token& stop) {
   const Clock::time_point late = Clock::now() + most_time;
   std::optional<Clock::time_point> grace;

@@ -31,6 +31,10 @@
 
 namespace trainyard::serve {
 
+// Each connection has a thread of the HTTP server, in which a request for a job waits until the job
+// has changed (long polling). Each worker process has a thread of the pool. The threads share the
+// jobs, which are all that the server keeps of a page.
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -107,7 +111,8 @@ std::string_view word_of(JobStatus status) {
   return kWords[static_cast<std::size_t>(status)];
 }
 
-// The jobs of all pages, by their number.
+// The jobs of all pages, by their number. The oldest are forgotten beyond kMostJobs: a page that
+// still asks for one gets 404. The pool keeps a job alive while it waits or runs.
 class Jobs {
  public:
   std::uint64_t add(std::shared_ptr<Job> job) {
@@ -224,6 +229,8 @@ class PageServer {
   ServerOptions options_;
   std::string token_;
   std::string start_;
+  // Members are destroyed in the reverse order: requests end first, then workers and jobs, and then
+  // the folder with their files.
   TemporaryFolder files_;
   std::atomic<std::uint64_t> last_file_ = 0;
   Jobs jobs_;
@@ -245,6 +252,11 @@ HttpHandler guarded(Handle handle) {
   };
 }
 
+// Three checks, each against another attacker. Host: a site whose name resolves to 127.0.0.1 in its
+// second answer (DNS rebinding) sends its own name. Origin: a page of another site may send
+// requests to any address. Token: another user of this machine can connect to the port. The files
+// of the page need no token, because a browser sends no such header when it loads a module or a
+// style.
 bool PageServer::is_refused(const HttpRequest& request, HttpResponse& response) const {
   const std::string host = request.header("Host");
   const std::string_view name = host_name(host);
@@ -342,12 +354,15 @@ void PageServer::post_job(const HttpRequest& request, HttpResponse& response) {
   if (kind == nullptr)
     return refuse(response, 400, fmt::format("\"{}\" is no kind of request", text("kind")),
                   "send for example {\"kind\": \"run\", \"scenario\": {...}}");
+  // The server alone chooses the file that a worker writes.
   body.erase("file");
   fs::path file;
   if (!kind->suffix.empty()) {
     file = files_.path() / fmt::format("{}{}", ++last_file_, kind->suffix);
     body["file"] = file.string();
   }
+  // A page that changes fast asks for a run at every change, and only the last one counts. The
+  // earlier ones are cancelled before this one joins the queue.
   const std::string client = text("client");
   if (kind->name == "run" && !client.empty()) jobs_.replace(client);
   const std::shared_ptr<Job> job =
@@ -366,6 +381,7 @@ void PageServer::post_job(const HttpRequest& request, HttpResponse& response) {
 Address PageServer::bind() {
   const int last = options_.port == 0 ? kFirstPort + 99 : options_.port;
   for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port) {
+    // A server that failed to bind cannot bind to the next port, so each port needs a new one.
     server_ = server_with_routes();
     if (server_->bind(options_.host, port))
       return {.host = options_.host, .port = port, .token = token_};
@@ -376,7 +392,8 @@ Address PageServer::bind() {
                            .hint = "another program may have it: give another --port, or none"});
 }
 
-// The signals that end the server, blocked in all threads and taken by one.
+// The signals that end the server, blocked in all threads and taken by one. Threads inherit the
+// mask of the thread that starts them, so this is made before the others.
 class EndSignals {
  public:
   EndSignals() {

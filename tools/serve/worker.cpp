@@ -31,6 +31,10 @@
 
 namespace trainyard::serve {
 
+// A worker has two threads: one reads lines, the other answers requests one after the other. A line
+// {"cancel": true} stops the request that is being answered. The process ends with its standard
+// input, which the server closes, so no worker survives its server.
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -93,6 +97,7 @@ void read_lines(Inbox& inbox) {
     }
   }
   inbox.end();
+  // The time in which a simulation that heeds the stop can end by itself.
   std::this_thread::sleep_for(std::chrono::seconds(2));
   ::_exit(0);  // the server has ended, and the simulation has not heard of it
 }
@@ -179,6 +184,8 @@ std::vector<std::filesystem::path> folders_of_data() {
   return folders;
 }
 
+// Beyond this limit an allocation throws bad_alloc, which becomes an answer (`answered`). Without
+// it, the kernel could end another process for lack of memory.
 void limit_memory(std::uint64_t bytes) {
   if (bytes == 0) return;
   const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
@@ -195,6 +202,7 @@ void serve_requests(const WorkerLimits& limits) {
   load_fluid_solver();
   const Outbox outbox;
   Inbox inbox;
+  // The thread cannot be joined: it waits in read() until the server closes the pipe.
   std::thread(read_lines, std::ref(inbox)).detach();
   // A memo beyond this holds runs that nobody goes back to.
   Memo memo(std::size_t{256} << 20U);
@@ -208,6 +216,8 @@ void serve_requests(const WorkerLimits& limits) {
                           },
                       .most_gpus = limits.most_gpus};
     const Json answer = answered(*line, memo, hooks);
+    // The server may send the next request, or cancel it, as soon as it has the answer. The inbox
+    // is ready for that before.
     inbox.finished();
     stop = std::stop_source();
     outbox.send(answer);

@@ -34,7 +34,8 @@ namespace trainyard {
 // ---- rules of buckets
 
 // Each bucket is padded to a multiple of lcm(d, 128), so that its shards have equal sizes. The
-// limit is compared with the sum before padding.
+// limit is compared with the sum before padding: sizes of 60, 50 and 30 with a limit of 100 and 8
+// replicas make buckets of 110 and 30, padded to 128 each.
 std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit,
                                  std::int64_t replicas) {
   std::vector<Bucket> buckets;
@@ -72,6 +73,7 @@ BucketLimits pytorch_limits(const Parallelism& parallelism, std::int64_t gradien
   return {.first = kMebibyte / gradient_bytes, .others = 25 * kMebibyte / gradient_bytes};
 }
 
+// Tensors of 0.5, 0.75, 10, 10, 10, 40 and 3 MiB make buckets of 1.25, 30, 40 and 3 MiB.
 std::vector<Bucket> pytorch_buckets(std::span<const GradientEntry> entries,
                                     const BucketLimits& limits) {
   std::vector<Bucket> buckets;

@@ -10,7 +10,7 @@
 //     previous reduce_scatter has ended. With several copies of the model, an all_reduce over the
 //     copies follows.
 // For L equal layers with gather time g and forward time F, the forward takes g + LF if g <= F,
-// else Lg + F (oracle 45).
+// else Lg + F (tests/models/lower/fully_sharded_test.cpp).
 //
 // Bytes sent by a rank for each microbatch, with f = (s-1)/s, P parameters, w_p bytes per weight
 // and w_g per gradient: fP(2 w_p + w_g). The root saves one of its gathers unless it is resharded

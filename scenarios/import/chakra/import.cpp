@@ -30,6 +30,10 @@ struct RankProgram {
   std::uint32_t gpu = 0;
 };
 
+// A trace becomes a program: its operations in an order in which they can be issued. A program
+// names its groups by slots ("data", "pipeline 2"), and the entry of a rank says which group each
+// slot is. Ranks that do the same in different groups therefore have the same text, and share one
+// program.
 class Importer {
  public:
   Importer(const TraceFolder& folder, const Conventions& conventions)

@@ -123,7 +123,8 @@ void Matching::read_groups_file() {
 }
 
 // Pairs whose sender and receiver tag their messages in the same order have one queue. Other pairs
-// are matched tag by tag.
+// are matched tag by tag: sends with tags 1, 2 and receives with tags 2, 1 would otherwise pair
+// different messages. The order here is that of the files.
 void Matching::find_tagged_pairs() {
   std::map<std::pair<RankNumber, RankNumber>, std::array<std::vector<std::int64_t>, 2>> tags;
   for (RankId rank = 0; rank < folder_.ranks.size(); ++rank) {
@@ -192,6 +193,7 @@ GroupKey Matching::message_key(RankId rank, const Node& node) {
            fmt::format("a rank sends from itself and receives to itself; there are ranks 0 to {}",
                        world_size - 1));
   }
+  // A reported message keeps valid ends, so that the import can find further problems.
   const std::string group = text(node.attributes, "pg_name");
   const std::vector<RankId> ends{static_cast<RankId>(std::min(source, world_size - 1)),
                                  static_cast<RankId>(std::min(target, world_size - 1))};

@@ -70,6 +70,7 @@ class Accelerate {
     const std::string kind = config_.word("distributed_type", "NO");
     script_.add_model(draft_, machine_);
     add_cluster();
+    // YAML reads an unquoted NO as false.
     if (kind == "FSDP")
       add_fsdp();
     else if (kind == "MEGATRON_LM")
@@ -81,6 +82,7 @@ class Accelerate {
                      "simulated are FSDP, DEEPSPEED, MULTI_GPU, MEGATRON_LM and NO");
     script_.add_training(draft_, machine_);
     add_precision(kind);
+    // These replace what add_training() has set from the script.
     if (recomputes_) draft_.training["recompute"] = "full";
     if (selective_) draft_.training["recompute"] = "selective";
     add_batch();
@@ -142,6 +144,7 @@ class Accelerate {
       p["context"] = context;
       const std::string rotate =
           config_.word("parallelism_config.parallelism_config_cp_comm_strategy", "allgather");
+      // PyTorch's "alltoall" passes keys and values to the next rank step by step, as a ring does.
       p["context_exchange"] = rotate == "alltoall" ? "p2p" : "all_gather";
     }
   }
@@ -185,6 +188,7 @@ class Accelerate {
   // FSDP2 states whether it frees weights after a forward; it always shards.
   Strategy second_version() {
     const std::string path = fsdp("reshard_after_forward");
+    // The row of FULL_SHARD.
     Strategy strategy = kStrategies[0];
     if (config_.text(path).value_or("true") == "false") strategy.reshard = "never";
     (void)config_.text(fsdp("sharding_strategy"));
@@ -207,6 +211,8 @@ class Accelerate {
         word != "2")
       config_.refuse(path, fmt::format("is \"{}\"", word),
                      "it may be BACKWARD_PRE, BACKWARD_POST or NO_PREFETCH");
+    // 1 and 2 are the numbers of BACKWARD_PRE and BACKWARD_POST. The latter gathers only after the
+    // backward of a layer, which is no prefetch here.
     draft_.parallelism["backward_prefetch"] = word == "BACKWARD_PRE" || word == "1";
     const bool ahead = config_.on(fsdp("forward_prefetch"));
     if (ahead) draft_.parallelism["forward_prefetch"] = 1;
@@ -227,6 +233,7 @@ class Accelerate {
     p["sequence_parallel"] = config_.on(path("sequence_parallelism")) && tensor > 1;
     p["zero_stage"] = config_.on(path("use_distributed_optimizer")) ? 1 : 0;
     p["overlap_grad_reduce"] = false;
+    // A replica's batch is num_micro_batches times the one that the script states.
     if (pipeline > 1)
       microbatches_ = config_.size(path("num_micro_batches"), 1);
     else
@@ -334,6 +341,7 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
     if (optimizer != "none") zero["offload_optimizer"] = {{"device", optimizer}};
     if (weights != "none") zero["offload_param"] = {{"device", weights}};
     document.values["zero_optimization"] = zero;
+    // "auto", or no value at all, leaves a setting to the script.
     document.values["gradient_accumulation_steps"] =
         config.has("deepspeed_config.gradient_accumulation_steps")
             ? config.raw("deepspeed_config.gradient_accumulation_steps")
@@ -346,6 +354,7 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
   ImportedScenario made =
       scenario_of_deepspeed(Config(std::move(document)), std::move(script), request.machine, sizes);
   made.scenario["source"] = config.file();
+  // A named file states its precision itself, so this key counts as looked at.
   (void)config.word("mixed_precision", "no");
   for (const std::string& path : config.not_looked_at(kAccelerateWithoutCost))
     made.not_looked_at.push_back(path);

@@ -18,6 +18,7 @@ bool says_nothing(const Json& value) {
   return value.is_null() || (value.is_string() && value.get<std::string>() == "???");
 }
 
+// Collects the paths of all values that say something. A list is one value.
 void add_paths(const Json& value, const std::string& path, std::vector<std::string>& paths) {
   if (says_nothing(value) || (value.is_string() && value.get<std::string>().empty())) return;
   if (value.is_structured() && value.empty()) return;
@@ -29,6 +30,7 @@ void add_paths(const Json& value, const std::string& path, std::vector<std::stri
     add_paths(one, path.empty() ? key : path + "." + key, paths);
 }
 
+// "data" covers data.path, but not data_stages; "data*" covers both.
 bool covers(std::string_view prefix, std::string_view path) {
   if (prefix.ends_with('*')) return path.starts_with(prefix.substr(0, prefix.size() - 1));
   return path == prefix || (path.starts_with(prefix) && path[prefix.size()] == '.');
@@ -86,6 +88,7 @@ std::optional<std::string> Config::text(const std::string& path) {
   const Json* value = read(path);
   if (value == nullptr) return {};
   if (value->is_string()) return value->get<std::string>();
+  // A number or a flag as JSON writes it: an unquoted NO of YAML becomes "false".
   if (value->is_primitive()) return value->dump();
   // An object of Python, as Hydra and Megatron-Bridge write it.
   if (value->is_object() && value->contains("_target_") && value->at("_target_").is_string()) {
@@ -96,6 +99,7 @@ std::optional<std::string> Config::text(const std::string& path) {
   refuse(path, "is not a single value");
 }
 
+// Programs write flags as true, as "True" in quotes, or as 1.
 std::optional<bool> Config::flag(const std::string& path) {
   const Json* value = read(path);
   if (value == nullptr) return {};

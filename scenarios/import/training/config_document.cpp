@@ -20,6 +20,9 @@
 
 namespace trainyard {
 
+// The three syntaxes become one JSON document: JSON by its own parser, YAML and TOML by a walk over
+// the nodes of their libraries, which also records the line of every value. References between
+// values are replaced afterwards, when all values are known.
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -101,6 +104,7 @@ class FromYaml {
     if (!path.empty()) document_.lines[path] = line_of(node);
     switch (node.Type()) {
       case YAML::NodeType::Scalar:
+        // yaml-cpp gives a scalar in quotes the tag "!".
         return scalar_of(node.Scalar(), node.Tag() != "!");
       case YAML::NodeType::Sequence:
         return list_of(node, path, depth);
@@ -140,6 +144,7 @@ class FromYaml {
       object[key] = value_of(entry.second, at, depth + 1);
       document_.lines[at] = line_of(entry.first);
     }
+    // Own keys have precedence over merged ones ("<<"), wherever they are in the mapping.
     for (const YAML::Node& one : merged) merge(one, object, path, depth);
     return object;
   }
@@ -246,12 +251,14 @@ class References {
       const Json* found = named ? find(*named) : nullptr;
       if (found == nullptr || found->is_structured()) return;
       value = Json(*found);
+      // A value that is itself a relative reference counts from the place where it is written.
       at = *named;
     }
   }
 
  private:
   // Returns the path that a value of the form ${a.b}, ${.b} or ${..b} names; nothing for others.
+  // Each leading dot goes up by one: in model.ffn.size, ${.b} is model.ffn.b and ${..b} is model.b.
   static std::optional<std::vector<std::string>> target(const std::string& text,
                                                         const std::vector<std::string>& path) {
     if (!text.starts_with("${") || !text.ends_with('}')) return {};

@@ -63,6 +63,8 @@ constexpr auto kDeepSpeedWithoutCost =
                                      "zero_optimization.reduce_scatter",
                                      "zero_optimization.round_robin_gradients"});
 
+// The order of the parts matters: an "auto" bucket needs the hidden size of the model, and the
+// batch needs the number of replicas, which follows from the cluster.
 class DeepSpeed {
  public:
   DeepSpeed(Config config, TrainerArguments arguments, const LaunchMachine& machine)
@@ -106,6 +108,7 @@ class DeepSpeed {
   }
 
   void add_cluster(const LaunchedSizes& sizes) {
+    // Sizes of another file (Accelerate's) replace those of the script.
     LaunchedSizes script = script_.sizes();
     if (sizes.hosts) script.hosts = sizes.hosts;
     if (sizes.per_host) script.per_host = sizes.per_host;
@@ -132,6 +135,8 @@ class DeepSpeed {
     if (stage < 0 || stage > 3)
       config_.refuse("zero_optimization.stage", fmt::format("is {}", stage), "it may be 0 to 3");
     p["zero_stage"] = stage;
+    // DeepSpeed overlaps reductions by default in stage 3 only. Stages 1 and 2 gather the updated
+    // weights after the step, and stages 2 and 3 reduce gradients in every microbatch.
     const bool overlaps = config_.on("zero_optimization.overlap_comm", stage == 3);
     p["overlap_grad_reduce"] = overlaps;
     if (stage == 1 || stage == 2) p["overlap_param_gather"] = false;
@@ -140,6 +145,8 @@ class DeepSpeed {
     add_bucket(stage);
     if (stage == 3) p["forward_prefetch"] = 1;
     if (stage == 3) p["backward_prefetch"] = true;
+    // ZeRO++ hpZ gathers weights for the backward within a smaller group; MiCS shards all states
+    // over such a group.
     const std::int64_t partition = config_.size("zero_optimization.zero_hpz_partition_size", 1);
     if (partition > 1) p["reshard_group"] = partition;
     const std::int64_t mics = config_.get("zero_optimization.mics_shard_size", -1);
@@ -195,6 +202,7 @@ class DeepSpeed {
         states_global ? std::optional(config_.size(global, 1)) : std::nullopt;
     std::int64_t size = 1;
     std::int64_t accumulation = 1;
+    // True if the global batch is stated and neither file states this other number.
     const auto open = [&](const std::string& path, const char* argument) {
       return whole && !config_.has(path) && !script_.arguments().integer(argument);
     };
@@ -223,6 +231,7 @@ class DeepSpeed {
     return whole / round;
   }
 
+  // "auto" enables the precision that the script's arguments ask for.
   bool enabled(const char* section) {
     const std::string path = std::string(section) + ".enabled";
     if (!config_.has(path)) return false;

@@ -278,6 +278,8 @@ class Settings {
     }
     if (is("normalization", "rmsnorm")) values_["normalization"] = "RMSNorm";
     derive_overlap();
+    // Keys that are translated here are removed, so that Launch does not list them as not looked
+    // at.
     for (const char* derived :
          {"type", "name", "bias", "precision", "overlap_grad_sync", "overlap_param_sync",
           "gated_linear_unit", "activation", "share_embeddings_and_output_weights",
@@ -288,6 +290,7 @@ class Settings {
         assumed_.push_back(fmt::format("{} is off, which is simulated as on", key));
       values_.erase(std::string(key));
     }
+    // Printed configurations also hold the settings of experts for models without any.
     if (value("num_experts").empty())
       std::erase_if(values_, [](const auto& entry) {
         return entry.first.starts_with("moe_") || entry.first.starts_with("expert_");
@@ -304,6 +307,8 @@ class Settings {
     const std::string precision = value("precision");
     if (precision.starts_with("bf16") && value("bf16").empty()) values_["bf16"] = "True";
     if (precision.starts_with("16") && value("fp16").empty()) values_["fp16"] = "True";
+    // A printed configuration states formats that are off, too. Launch takes any value of these
+    // keys as a format.
     if (is("fp8", "False")) values_.erase("fp8");
     if (is("fp4", "False")) values_.erase("fp4");
   }

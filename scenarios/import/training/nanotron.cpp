@@ -42,6 +42,8 @@ class Nano {
 
  private:
   Json model() {
+    // raw() marks the whole section as looked at; the notes of shape_of_hf_config() list the keys
+    // in it that have no effect.
     Json shape = config_.raw("model.model_config");
     if (!machine_.model.empty()) return model_section(machine_.model);
     if (!shape.is_object())
@@ -98,6 +100,7 @@ class Nano {
     const std::int64_t replicas = config_.need("parallelism.dp");
     if (replicas < 1)
       config_.refuse("parallelism.dp", fmt::format("is {}", replicas), "it must be at least 1");
+    // parallelism.dp does not count the ranks that divide the experts.
     data_ = replicas * expert;
     const std::int64_t world = product_of({tensor, pipeline, context, data_});
     const std::int64_t launched = draft_.launch(machine_, {.world = world}, config_.file());
@@ -151,6 +154,8 @@ class Nano {
     draft_.parallelism["schedule"] = engine == "afab" ? "gpipe" : "1f1b";
     draft_.parallelism["overlap_p2p"] = false;
     draft_.assume("layers are divided evenly over the stages, embedding and head as a layer each");
+    // Embedding and head are the two additional layers. Where layers + 2 do not divide evenly, the
+    // layers of the model alone are divided.
     draft_.parallelism["embedding_in_split"] = (draft_.layers() + 2) % pipeline == 0;
     draft_.parallelism["loss_in_split"] = (draft_.layers() + 2) % pipeline == 0;
   }

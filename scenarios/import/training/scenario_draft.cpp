@@ -81,6 +81,7 @@ std::optional<std::string> published_model(const std::string& hugging_face_name)
   name = name.substr(name.rfind('/') + 1);  // npos + 1 is 0
   for (const PublishedModel& model : kPublishedModels) {
     if (!name.starts_with(model.hugging_face)) continue;
+    // Only known suffixes may follow: gpt2-xl is not gpt2.
     const std::string_view suffix = std::string_view(name).substr(model.hugging_face.size());
     if (std::ranges::find(kSuffixes, suffix) != kSuffixes.end()) return std::string(model.data);
   }
@@ -90,6 +91,7 @@ std::optional<std::string> published_model(const std::string& hugging_face_name)
 std::int64_t ScenarioDraft::launch(const LaunchMachine& machine, const LaunchedSizes& sizes,
                                    const std::string& file) {
   if (machine.vocab && !model.is_null()) {
+    // The name of a model stands for its published vocabulary, so its fields are written out first.
     if (model.is_string()) model = model_fields(model.get<std::string>());
     model["vocab"] = *machine.vocab;
   }

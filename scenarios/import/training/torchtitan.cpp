@@ -157,6 +157,8 @@ class Titan {
     const std::string shard_path =
         either({"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree",
                 "training.data_parallel_degree"});
+    // -1, the default, shards over all ranks that the other degrees leave, so that the launch must
+    // say how many there are. With a stated degree, the world is the product of all degrees.
     std::int64_t shard = config_.get(shard_path, -1);
     const std::int64_t model = product_of({tensor_, pipeline_, context_});
     LaunchedSizes sizes;
@@ -175,6 +177,7 @@ class Titan {
     p["data"] = data_;
     const bool sharded = shard > 1 || context_ > 1;  // FSDP shards over context ranks, too
     p["zero_stage"] = sharded ? 3 : 0;
+    // HSDP: `replicate` copies, each over `shard` ranks.
     if (sharded && replicate > 1) p["shard"] = shard;
     if (!sharded) p["gradient_buckets"] = "pytorch";
     p["overlap_grad_reduce"] = true;
@@ -196,6 +199,7 @@ class Titan {
           config_.word(either({"parallelism.context_parallel_rotate_method",
                                "experimental.context_parallel_rotate_method"}),
                        "allgather");
+      // PyTorch's "alltoall" passes keys and values to the next rank step by step, as a ring does.
       p["context_exchange"] = method == "alltoall" ? "p2p" : "all_gather";
     }
     const std::int64_t expert = config_.size("parallelism.expert_parallel_degree", 1);
@@ -224,6 +228,7 @@ class Titan {
         config_.get("parallelism.pipeline_parallel_first_stage_less_layers", 1);
     const std::int64_t last =
         config_.get("parallelism.pipeline_parallel_last_stage_less_layers", 1);
+    // All settings are read before, so that none of them counts as not looked at.
     if (pipeline_ == 1) return;
     const auto row = std::ranges::find(kSchedules, name, &PipelineSchedule::name);
     if (row == kSchedules.end())
@@ -236,6 +241,7 @@ class Titan {
     std::int64_t chunks = row->chunks;
     const std::int64_t weighted = draft_.layers() + first + last;
     if (stage_layers && *stage_layers > 0) {
+      // A schedule with one stage on a rank needs as many stages as ranks, the others need more.
       const std::int64_t stages = (weighted + *stage_layers - 1) / *stage_layers;
       if (stages % pipeline_ != 0 || (row->chunks == 1) != (stages == pipeline_))
         config_.refuse("parallelism.pipeline_parallel_layers_per_stage",
@@ -254,7 +260,9 @@ class Titan {
   }
 
   // Embedding and head count as `first` and `last` layers when layers are divided over stages; the
-  // first stages take what does not divide (generate_llm_fqn_per_model_part).
+  // first stages take what does not divide (generate_llm_fqn_per_model_part). For 32 layers, 8
+  // stages and 1 for each of the two, 34 are divided as 5, 5, 4, 4, 4, 4, 4, 4, and the layers are
+  // 4, 5, 4, 4, 4, 4, 4, 3.
   Json split(std::int64_t weighted, std::int64_t stages, std::int64_t first, std::int64_t last) {
     if (weighted / stages < std::max(first, last))
       config_.refuse("parallelism.pipeline_parallel_degree",
@@ -270,6 +278,9 @@ class Titan {
     return layers;
   }
 
+  // A replica computes its local batch in one round, which a pipeline divides into microbatches,
+  // and accumulates gradients over the rounds of a global batch. A global batch of 64 with a local
+  // one of 8 on 4 replicas has 2 rounds; with a microbatch of 2 they have 4 microbatches each.
   void add_batch() {
     const std::string path = either({"training.local_batch_size", "training.batch_size"});
     stands(path, "8");
@@ -303,6 +314,7 @@ class Titan {
     t["sequence_length"] = machine_.sequence.value_or(config_.size("training.seq_len", 2048));
     const std::string type = config_.word("training.mixed_precision_param", "bfloat16");
     const std::string whole = config_.word("training.dtype", "float32");
+    // `whole` is the type of the stored weights, `type` the one that FSDP computes in.
     const bool narrow = type == "bfloat16" || whole == "bfloat16";
     t["precision"] = narrow ? "bf16" : "fp32";
     if (whole == "bfloat16") t["recipe"] = "pure_16bit";

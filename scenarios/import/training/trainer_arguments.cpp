@@ -120,12 +120,14 @@ std::string TrainerArguments::precision() {
   const bool bf16 = arguments_.flag("bf16");
   const bool fp16 = arguments_.flag("fp16");
   if (bf16 && fp16) refuse("states both --bf16 and --fp16", "keep one of them");
+  // An option of `accelerate launch` in the same script.
   const std::string mixed = arguments_.text("mixed_precision").value_or("");
   if (bf16 || mixed == "bf16") return "bf16";
   return fp16 || mixed == "fp16" ? "fp16" : "fp32";
 }
 
 LaunchedSizes TrainerArguments::sizes() {
+  // Reads all names, so that none of them counts as not looked at.
   const auto first = [&](std::initializer_list<const char*> names) {
     std::optional<std::int64_t> found;
     for (const char* name : names) {
@@ -157,6 +159,8 @@ void TrainerArguments::add_model(ScenarioDraft& draft, const LaunchMachine& mach
   add_adapters(draft);
 }
 
+// LoRA. Scripts of different trainers name the rank lora_r or lora_rank. Frozen weights of 4 bits
+// are those of QLoRA.
 void TrainerArguments::add_adapters(ScenarioDraft& draft) {
   const auto rank = arguments_.integer("lora_r");
   const auto other = arguments_.integer("lora_rank");
@@ -176,6 +180,7 @@ void TrainerArguments::add_adapters(ScenarioDraft& draft) {
 void TrainerArguments::add_training(ScenarioDraft& draft, const LaunchMachine& machine) {
   Json& t = draft.training;
   std::optional<std::int64_t> sequence = machine.sequence;
+  // Scripts name the length differently. All names are read; the first one that is stated counts.
   for (const char* name : {"max_seq_length", "max_seq_len", "max_length", "block_size",
                            "model_max_length", "cutoff_len"}) {
     const std::optional<std::int64_t> stated = arguments_.integer(name);
@@ -188,6 +193,7 @@ void TrainerArguments::add_training(ScenarioDraft& draft, const LaunchMachine& m
   if (*sequence < 1) refuse(fmt::format("has sequences of {} tokens", *sequence), "");
   draft.assume("every sequence is full: none is padded");
   t["recompute"] = arguments_.flag("gradient_checkpointing") ? "full" : "none";
+  // Only "eager" stores the matrix of scores.
   const std::string attention = arguments_.text("attn_implementation").value_or("sdpa");
   t["attention"] = attention == "eager" ? "unfused" : "flash";
   t["vocab_multiple"] = 1;

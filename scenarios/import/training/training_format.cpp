@@ -7,6 +7,7 @@ namespace trainyard {
 
 namespace {
 
+// A format is recognised by keys that its files usually have and those of the others do not.
 bool is_accelerate(const ImportSample& sample) {
   return sample.has("distributed_type") &&
          (sample.has("num_processes") || sample.has("compute_environment") ||
@@ -40,6 +41,7 @@ bool is_nanotron(const ImportSample& sample) {
 }
 
 bool is_nemo(const ImportSample& sample) {
+  // model.model_config is Nanotron's.
   return sample.has("model") && !sample.has("model.model_config") &&
          (sample.has("model.num_layers") || sample.has("model.config.num_layers"));
 }

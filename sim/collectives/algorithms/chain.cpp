@@ -33,7 +33,8 @@ std::vector<Ring> cut_rings(const PlacedGroup& placed, bool root_last) {
   return rings;
 }
 
-// The hops [begin, end) that carry a chunk in a step: hop i carries chunk step - i.
+// The hops [begin, end) that carry a chunk in a step: hop i carries chunk step - i. With 3 hops and
+// 2 chunks, the steps 0 to 3 use hop 0, hops 0 and 1, hops 1 and 2, and hop 2.
 struct HopRange {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;

@@ -26,7 +26,8 @@ namespace {
 // Tree 1 of NCCL (ncclGetBtree). The parent clears the lowest set bit b of the node and sets the
 // next higher bit; if that node does not exist, it only clears b. The first child is b/2 below the
 // node. The second child is b/2 above it, or at the largest smaller power of two above it where a
-// node exists.
+// node exists. Example: node 6 of 8 has b = 2, the parent (6 xor 2) | 4 = 4 and the children 5 and
+// 7.
 TreeNode first_tree(std::uint32_t nodes, std::uint32_t node) {
   TreeNode entry;
   if (node == 0) {
@@ -352,6 +353,8 @@ void add_hops(MessageList& list, const TreeHops& hops) {
   for (std::uint32_t group_rank = 0; group_rank < hops.tree.parent.size(); ++group_rank) {
     if (hops.of_group_rank.depth[group_rank] != hops.level) continue;
     const std::uint32_t above = hops.tree.parent[group_rank];
+    // Each tree has four channels: up and down, and in each direction one for first and one for
+    // second children.
     list.send({.from = hops.up ? group_rank : above,
                .to = hops.up ? above : group_rank,
                .step = hops.step,

@@ -80,7 +80,8 @@ std::vector<Message> RecursiveDoubling::messages(const PlacedGroup& placed, Byte
 }
 
 // The pieces that `rank` sums after the exchanges at all distances below `beyond`: at each distance
-// it keeps the half of the block that is selected by its own bit.
+// it keeps the half of the block that is selected by its own bit. Example: rank 5 (binary 101) of 8
+// keeps pieces 4 to 7 at distance 1, pieces 4 and 5 at distance 2, piece 5 at distance 4.
 PieceRange block_of(std::uint32_t rank, std::uint32_t beyond, std::uint32_t pieces) {
   std::uint32_t begin = 0;
   for (std::uint32_t distance = 1; distance < beyond; distance *= 2) {
@@ -122,6 +123,8 @@ std::vector<Message> HalvingDoubling::listed(const PlacedGroup& placed, Bytes by
   const auto add_step = [&](std::uint32_t distance, bool reduce) {
     for (std::uint32_t rank = 0; rank < core; ++rank) {
       const std::uint32_t other = rank ^ distance;
+      // When it reduces, a rank sends the half that its partner keeps. When it gathers, it sends
+      // all pieces that it has complete.
       const PieceRange block = block_of(reduce ? other : rank, 2 * distance, core);
       list.send({.from = rank,
                  .to = other,

@@ -70,6 +70,8 @@ Plan plan_of(const PlacedGroup& placed, LevelsOf which) {
     fewest = std::min(fewest, plan.node_rings.back().size());
   }
   plan.node_cycles = static_cast<std::uint32_t>(fewest);
+  // Both the cycles of a node and the two directions of a torus dimension must divide the pieces of
+  // a member equally.
   plan.cycles = std::lcm(plan.cycles, plan.node_cycles);
   return plan;
 }
@@ -151,6 +153,7 @@ Phase level_phase(const PlacedGroup& placed, const Plan& plan, std::size_t level
         phase.latency =
             std::max(phase.latency, hop_latency(placed, ring[i], ring[(i + 1) % ring.size()]));
     }
+    // The levels inside have left each member of this line 1/stride of the buffer.
     for (MultiLinkFlow& flow : ring_flows(placed, rings, bytes.value() / stride, passes, loads))
       phase.flows.push_back(std::move(flow));
   });

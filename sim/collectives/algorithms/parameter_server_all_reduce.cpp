@@ -82,6 +82,7 @@ std::vector<Message> ParameterServer::listed(const PlacedGroup& placed, Bytes by
   for (const bool push : {true, false}) {
     for (std::uint32_t distance = servers_.dedicated ? 0 : 1; distance < places; ++distance) {
       for (std::uint32_t server = 0; server < servers_.count; ++server) {
+        // With more servers than workers, some places of the ring have no worker.
         const std::uint32_t worker = (server + distance) % places;
         if (worker >= workers) continue;
         const std::uint32_t group_rank = servers_.dedicated ? workers + server : server;

@@ -286,6 +286,8 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
                           .piece_begin = owner * channels + pass.channel,
                           .piece_end = owner * channels + pass.channel + 1});
     };
+    // The list alternates between a send and the receive of the same step. Its last entry is
+    // therefore the receive of the step before, whose block this step sends on.
     const bool follows = !messages.empty() && messages.back().channel == pass.channel;
     const auto came = static_cast<std::uint32_t>(messages.size() - 1);
     add(position, (position + 1) % n);
@@ -296,6 +298,8 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
 
 // The messages of the first member (if the rings follow the group ranks) or of the members of the
 // first node, if a rotation by that many group ranks maps every ring to itself. Otherwise empty.
+// Pieces are numbered owner by owner, so a rotation of the owners by d adds d/n of all pieces, as
+// RotatedMessages requires.
 RotatedMessages turned_ring_messages(const PlacedGroup& placed, Bytes bytes, RingPasses passes) {
   const std::vector<Ring> rings = rings_of(placed);
   const std::uint32_t ranks = ranks_of(placed);

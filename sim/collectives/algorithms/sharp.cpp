@@ -35,6 +35,8 @@ class SharpMessages {
                .piece_bytes = call.bytes.value() / pieces_}) {}
 
   std::vector<Message> take() && {
+    // Steps order the messages of one chunk only, because chunks share no pieces. Every chunk
+    // starts at step 0; the channels of its stages keep the chunks in order.
     for (chunk_ = 0; chunk_ < chunks_; ++chunk_, step_ = 0) {
       if (call_.op == CollectiveOp::AllGather) hand_over(true);
       if (call_.op != CollectiveOp::AllGather) in_node(true);

@@ -57,6 +57,7 @@ std::vector<Hop> hops_of(const PlacedGroup& placed) {
     for (std::uint32_t member = 0; member < members; ++member) {
       const auto parent = tree_node(shape, member).parent;
       const bool second = parent && tree_node(shape, *parent).children[1] == member;
+      // Member i of a tree is order[i + 1]: the trees leave out the root, which comes first.
       hops.push_back({.from = parent ? order[*parent + 1] : order[0],
                       .to = order[member + 1],
                       .depth = depth_of(shape, member),

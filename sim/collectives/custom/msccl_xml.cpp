@@ -200,6 +200,8 @@ Chunk& MscclPlayer::chunk(const Place& at, MscclBuffer buffer, std::uint32_t off
   if (offset >= held->size())
     refuse(where(at), fmt::format("uses chunk {} of a buffer of {}", offset, held->size()));
   if (!program_.in_place) return (*held)[offset];
+  // In place, an all_gather's input is the GPU's own part of its output, and a reduce_scatter's
+  // output is the GPU's own part of its input. All other collectives use the input for both.
   const std::uint32_t own = at.gpu * per_rank();
   if (program_.op == CollectiveOp::AllGather && buffer == MscclBuffer::Input)
     return out[own + offset];
@@ -281,7 +283,9 @@ std::vector<Chunk> MscclPlayer::operands(const Place& at, const MscclStep& step)
     if (!read.held)
       refuse(where(at), fmt::format("{} reads chunk {}, which nothing has been written to",
                                     step.type, step.source_offset + i));
-    // `re` adds the chunk that it reads to the chunk that it writes.
+    // `re` adds the chunk that it reads to the chunk that it writes. MSCCL programs use it after an
+    // `r` into scratch. A Message has no separate addition, so the message that brought the chunk
+    // becomes the one that adds.
     if (step.type == "re") {
       for (const std::uint32_t message : read.made_by) messages_[message].reduce = true;
       combine(at, read, chunk(at, step.destination, step.destination_offset + i));
@@ -305,6 +309,8 @@ std::vector<Chunk> MscclPlayer::receive(const Place& at, const MscclStep& step) 
   Run& here = run(at);
   here.level = std::max(here.level, message.step + 1);
   here.received.push_back(arrived.message);
+  // The messages that made the chunk at its sender are in this message's `after`, so the chunk
+  // depends on this message alone.
   for (Chunk& chunk : arrived.chunks) chunk.made_by = {arrived.message};
   return std::move(arrived.chunks);
 }
@@ -343,6 +349,7 @@ void MscclPlayer::send(const Place& at, std::vector<Chunk> chunks) {
     refuse(where(at), "sends one piece twice in a message");
   std::ranges::sort(message.after);
   message.after.erase(std::unique(message.after.begin(), message.after.end()), message.after.end());
+  // The earliest step after all dependencies and after the last message of this thread block.
   message.step = here.level;
   for (const std::uint32_t before : message.after)
     message.step = std::max(message.step, messages_[before].step + 1);

@@ -61,6 +61,7 @@ Rows deepep_rows(const CsvTable& table) {
                              .experts = table.integer(i, "experts")};
     const std::int64_t ranks = nodes * kRanksOfNode;
     if (choice.experts < ranks) continue;
+    // One copy in 8 stays on the GPU that forwards it and does not cross NVLink.
     const double copies = distinct_units(choice, ranks) * static_cast<double>(kRanksOfNode - 1) /
                           static_cast<double>(kRanksOfNode);
     const double numbers = copies * static_cast<double>(tokens * table.integer(i, "hidden"));

@@ -49,6 +49,8 @@ const MeasuredCurve* ProfiledModel::curve(const Call& call,
 
 std::vector<MultiLinkFlow> ProfiledModel::flows(const Call& call,
                                                 std::span<const std::uint32_t> gpus) const {
+  // A profile has one time for the whole call, so the flows of all phases run together in one
+  // phase.
   std::vector<Phase> phases;
   try {
     phases = other_.phases(call, gpus);
@@ -71,6 +73,8 @@ std::vector<Phase> ProfiledModel::phases(const Call& call,
   const double needed_s = links_need(cluster_, phase.flows).value();
   const double transfer_s = std::max(time.transfer_s, std::min(needed_s, total_s));
   phase.latency = Seconds{total_s - transfer_s};
+  // The cap applies to the most loaded link, so on idle links each flow ends after exactly
+  // transfer_s.
   for (MultiLinkFlow& flow : phase.flows) flow.rate_cap_bytes_per_s = payload(flow) / transfer_s;
   return {std::move(phase)};
 }

@@ -39,6 +39,8 @@ Line fitted_line(std::span<const SizeTime> points) {
   }
   const double determinant = uu * vv - uv * uv;
   Line line;
+  // One size, or sizes that are equal to rounding, do not determine a slope. The time is then a
+  // constant.
   if (points.size() > 1 && determinant > 1e-12 * uu * vv) {
     line.latency_s = (u1 * vv - v1 * uv) / determinant;
     line.seconds_per_byte = (v1 * uu - u1 * uv) / determinant;
@@ -134,6 +136,8 @@ double criterion(double error_squared, std::size_t sizes, std::size_t segments) 
 std::vector<std::size_t> best_begins(std::span<const SizeTime> points) {
   Cuts cuts(points);
   std::size_t best = 1;
+  // More segments must improve the criterion by more than rounding errors, so ties keep the fewer
+  // segments. The search ends when the sizes do not suffice for `count` segments.
   for (std::size_t count = 2; count <= kSegmentsMost; ++count) {
     if (!std::isfinite(cuts.error_with(count))) break;
     if (criterion(cuts.error_with(count), points.size(), count) <
@@ -162,6 +166,8 @@ FitSegment segment_of(std::span<const SizeTime> points) {
 double threshold(const FitSegment& below, const FitSegment& above) {
   const auto low = static_cast<double>(below.to_bytes);
   const auto high = static_cast<double>(above.from_bytes);
+  // Parallel lines give an infinite or undefined intersection. Both comparisons below are then
+  // false.
   const double meet =
       (above.latency_s - below.latency_s) / (below.seconds_per_byte - above.seconds_per_byte);
   return meet > low && meet <= high ? meet : std::sqrt(low * high);
@@ -187,6 +193,7 @@ TimeFit fit_times(std::span<const SizeTime> points) {
     fit.segments.push_back(segment_of(steady.subspan(begins[i], end - begins[i])));
     if (i > 0) fit.segments[i].threshold_bytes = threshold(fit.segments[i - 1], fit.segments[i]);
   }
+  // The reported errors include the stalls, which the fit ignored.
   for (const SizeTime& point : points) {
     const auto bytes = static_cast<double>(point.bytes);
     const double error = std::abs(fit.segment(bytes).time_s(bytes) / point.time_s - 1.0);

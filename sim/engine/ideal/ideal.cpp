@@ -14,6 +14,8 @@
 namespace trainyard {
 namespace {
 
+// No flow depends on another one, so the end of a flow is known when it starts: a heap of deadlines
+// is the whole simulation.
 class IdealPricing final : public Pricing {
  public:
   explicit IdealPricing(const EngineInput& input)
@@ -36,6 +38,7 @@ class IdealPricing final : public Pricing {
 
   void start_delay_until(Token token, double date_s) override { deadlines_.add(date_s, {token}); }
 
+  // The same answer as in the engine "simgrid", so that both engines find the same regions.
   [[nodiscard]] std::optional<double> seconds_unshared(std::uint32_t flow_class) const override {
     if (!sets_.of_flow[flow_class].empty()) return std::nullopt;
     return seconds_[flow_class];

@@ -43,7 +43,8 @@ const FlowComponents::Placed& FlowComponents::place(std::span<const Member> fres
 }
 
 // Finds for each fresh flow the first flow that a sequence of shared links joins it to. Union-find
-// over the links: each link joins all fresh flows that cross it.
+// over the links: each link joins all fresh flows that cross it. If flows 0 and 2 share one link
+// and flows 2 and 3 another, then 0, 2 and 3 are one component, and flow 1 is another one.
 void FlowComponents::find_first_joined(std::span<const Member> fresh) {
   ++call_;
   height_.resize(fresh.size());
@@ -148,6 +149,7 @@ void FlowComponents::break_up(std::uint32_t id, double now_s) {
   const std::size_t intervals = move(flows, now_s - component.start_s);
   tell(*component.pattern, intervals);
   for (std::uint32_t place = 0; place < component.members.size(); ++place) {
+    // SimGrid takes whole units. A flow with less than half a unit left keeps its timer.
     const auto left = static_cast<std::uint64_t>(std::llround(flows.left(place)));
     if (!component.alive[place] || left == 0) continue;
     leave(component, place);
@@ -220,6 +222,8 @@ void FlowComponents::settle_pattern(Pattern& pattern, std::span<const Member> fl
     }
     moving.advance(moving.until_next_end());
     for (std::size_t place = 0; place < flows.size(); ++place) {
+      // A flow that has just ended: its end is a copy of the clock, so the two are equal to the
+      // last bit.
       if (moving.left(place) <= 0.0 && moving.end_s(place) == moving.now_s())
         pattern.interval[place] = static_cast<std::uint32_t>(pattern.fuller.size() - 1);
     }

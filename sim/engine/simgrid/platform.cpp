@@ -44,6 +44,7 @@ void PlatformBuilder::add_shared_links() {
   std::vector<std::pair<std::uint32_t, ListedLink>> listed;  // with the flow class
   for (std::uint32_t set = 0; set < sets_.sets.size(); ++set) {
     const LinkSet& links = sets_.sets[set];
+    // A link is listed n times for a weight of n units, and its capacity is divided by the unit.
     const WholeWeights whole = whole_weights(links.users);
     platform_.rounded_weights += whole.rounded;
     const double capacity = links.capacity_bytes_per_s / whole.unit * kUnitsPerByte;
@@ -80,6 +81,7 @@ Platform PlatformBuilder::build() {
     FlowRoute& route = platform_.routes[flow];
     const double payload = partition_.flows[flow].payload_bytes;
     route.payload_units = static_cast<std::uint64_t>(std::llround(payload * kUnitsPerByte));
+    // A flow that shares no link, or whose payload rounds to no unit, ends after a known time.
     if (sets_.of_flow[flow].empty() || route.payload_units == 0) {
       route.seconds_alone = payload / rate_alone(flow);
     } else {
@@ -180,6 +182,8 @@ std::uint32_t count_changed(std::span<const LinkSet::User> users, const WholeWei
 
 }  // namespace
 
+// Three attempts, each less exact than the one before: a common unit of the weights as they are,
+// one of the weights rounded up per flow, and steps of the largest weight.
 WholeWeights whole_weights(std::span<const LinkSet::User> users) {
   TY_CHECK(!users.empty());
   std::vector<double> weights;

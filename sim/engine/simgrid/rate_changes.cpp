@@ -42,7 +42,8 @@ void RateChanges::limited(std::uint32_t flow_class) {
 }
 
 // Breadth-first search over flows and the links they share. Cost: the links and flows that the
-// changes reach, once each.
+// changes reach, once each. They are marked with the number of the call, so no mark has to be
+// cleared.
 const std::vector<std::uint32_t>& RateChanges::take() {
   ++call_;
   reached_.clear();

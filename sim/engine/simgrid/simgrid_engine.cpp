@@ -35,6 +35,10 @@ constexpr std::uint64_t spread(std::uint64_t value) {
 // Two clocks run. now_s_ is the clock of the run, in whole ticks. SimGrid's clock advances only
 // while Comms are alive; at other times the deadline heap runs ahead of it (run_timers_alone), and
 // flows that need SimGrid wait until its clock has caught up.
+//
+// SimGrid's loop drives the run through three functions: transfer_ended() when a Comm ends, wake()
+// at the next date of the heap, and settle() after all completions of an instant. settle() lets the
+// ready queue start new work and then asks for the next call of wake().
 class SimgridPricing final : public Pricing, private FluidSolver::Listener {
  public:
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
@@ -135,6 +139,9 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   bool ahead_of_simgrid_ = false;
 };
 
+// Loads SimGrid and describes the platform to it. From here on no other run of the process can use
+// SimGrid until this one has ended. Speeds and rates that have changed before are set again,
+// because the platform has the full ones.
 void SimgridPricing::need_solver() {
   if (solver_) return;
   turn_ = fluid_solver_turn();

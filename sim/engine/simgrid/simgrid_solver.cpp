@@ -141,7 +141,7 @@ class SimgridSolver final : public FluidSolver {
   std::deque<Transfer> transfers_;
 };
 
-// k hosts have k (k - 1) ordered pairs, one for each route.
+// k hosts have k (k - 1) ordered pairs, one for each route: 12 routes need 4 hosts, not 24.
 void SimgridSolver::close(std::span<const std::vector<std::uint32_t>> routes) {
   std::size_t count = 2;
   while (count * (count - 1) < routes.size()) ++count;

@@ -51,6 +51,7 @@ Prediction predicted(const Constants& constants, const Sample& sample) {
                   .messages = constants.messages,
                   .network = {}};
   if (!sample.one_node()) {
+    // The solver knows no upper limit, so the one of the efficiency is applied here.
     const Fabric& fabric = constants.fabrics.at(sample.fabric);
     machine.network = {.latency_us = fabric.latency_us,
                        .rate = sample.nic_rate * std::min(fabric.efficiency, 0.97),
@@ -245,6 +246,8 @@ void fit_networks(Constants& constants, const Selection& rows) {
 std::string kind_of(const Sample& sample, Split split) {
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
   const bool large = sample.one_node() && sample.communicator->ranks > 8;
+  // Six letters of the choice are its algorithm and the start of its protocol: "Ring/L" for LL and
+  // LL128, "Ring/S", "NVLS/S", "NVLSTr".
   return fmt::format("{} {} {}", static_cast<int>(sample.generation()),
                      exchange ? to_string(sample.op) : to_text(sample.choice).substr(0, 6),
                      split == Split::Ranks && large ? "large"

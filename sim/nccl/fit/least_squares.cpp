@@ -59,6 +59,8 @@ std::vector<double> fit_positive(std::vector<double> start, const Residuals& res
     const double before = best_loss;
     while (damping < 1e8) {
       MatrixXd damped = normal.curvature;
+      // The floor keeps the system solvable if no residual depends on a parameter; the parameter
+      // then stays.
       damped.diagonal() += damping * normal.curvature.diagonal().cwiseMax(1e-6);
       const Eigen::VectorXd step = damped.ldlt().solve(normal.downhill);
       const ArrayXd tried = best * step.array().max(-0.7).min(0.7).exp();

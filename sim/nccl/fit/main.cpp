@@ -284,6 +284,7 @@ int main(int count, char** values) {
     const Samples samples = read_samples(arguments[1]);
     const Selection rows = select_fitted(samples);
     const bool write = arguments.size() == 4;
+    // The errors are those of the rounded constants, which the files contain.
     const Constants constants = write ? rounded(fit_constants(rows)) : shipped_constants();
     fmt::print("{}", errors_markdown(constants, samples));
     if (!write) return 0;

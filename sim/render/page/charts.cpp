@@ -85,7 +85,7 @@ std::string row_chart(std::string_view title, double height, std::size_t letters
 std::string block_row(const StepSpan& span, const std::vector<Bar>& blocks, double step_s,
                       double y) {
   // Shares of the step: of bars too narrow to be seen, and of those with room for a number, in a
-  // wide picture and in a narrow one.
+  // wide picture (810 pixels for the step) and in a narrow one.
   constexpr double kSeen = 0.05 / 810.0, kNumber = 16.0 / 810.0, kNarrowNumber = 0.06;
   std::string body;
   for (const Bar& block : blocks) {
@@ -212,8 +212,8 @@ constexpr std::array<Tier, kDeviceKinds> kTiers{{{DeviceKind::CoreSwitch, "core 
 // Links from one kind of device to another that have the same kind and capacity.
 using ParallelSet = std::tuple<DeviceKind, DeviceKind, LinkKind, double>;
 
-// Counts the links from a lower to a higher kind of device, one per cable. Links between devices of
-// one kind count in both directions.
+// Counts the links from a lower to a higher kind of device, so that the two directions of a link
+// count once. Links between devices of one kind count in both directions.
 std::map<ParallelSet, std::uint64_t> parallel_links_of(const Cluster& cluster) {
   std::map<ParallelSet, std::uint64_t> parallel_links;
   for (const Link& link : cluster.links()) {
@@ -430,6 +430,8 @@ std::string memory_chart(const RunView& view, const std::vector<StageMemory>& st
     body += label({}, y + 4.0, tick.text + " GiB");
     body += fmt::format("<line class=\"grid\" x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/>\n", y);
   }
+  // The nested SVG scales the outlines to the width of the page. Texts and grid lines are outside
+  // of it, so that they keep their form.
   body += fmt::format(
       "<svg width=\"100%\" height=\"{0:.0f}\" viewBox=\"0 0 {1:.0f} {0:.0f}\" "
       "preserveAspectRatio=\"none\">\n{2}</svg>\n",

@@ -139,6 +139,7 @@ std::string html_facts(const std::vector<PageFact>& facts) {
 
 std::string html_command(std::string_view command) {
   std::string lines = html_escaped(command);
+  // The inserted text ends with a space before the option, so the search continues behind it.
   for (std::size_t at = lines.find(" --"); at != std::string::npos; at = lines.find(" --", at + 6))
     lines.replace(at, 1, " \\\n  ");
   return "<pre class=\"command\">" + lines + "</pre>\n";

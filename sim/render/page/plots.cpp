@@ -34,6 +34,7 @@ std::string in_box(const std::string& html, double least) {
                      least, html);
 }
 
+// About a fifth of the range: 1, 2 or 5 times a power of ten, rounded up.
 double nice_step(double range) {
   const double rough = range / 5.0;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -154,6 +155,7 @@ std::string bar_part(const BarRow& row, const BarPart& part, double from, double
       "data-tip=\"{}\"/>",
       from, y, percent, kBar, part.colour,
       html_escaped(fmt::format("{}\n{}: {}", row.label, part.name, part.text)));
+  // A text that equals the total at the end of the row is not repeated.
   if (percent >= kFits && part.text != row.total) {
     body += fmt::format(
         "<text{} x=\"{:.3f}%\" y=\"{:.1f}\" fill=\"{}\" font-size=\"11\" "
@@ -197,6 +199,8 @@ ParallelPlaces parallel_places(const std::vector<ChartScale>& axes) {
   ParallelPlaces places;
   double at = 0.0, before = 0.0;
   for (const ChartScale& axis : axes) {
+    // The room on each side of the axis: the title is centred on it, and the texts of ticks begin
+    // at it.
     double half = width_of(axis.title.size()) / 2.0;
     for (const ChartTick& tick : axis.ticks)
       half = std::max(half, width_of(tick.text.size()) - 8.0);
@@ -236,6 +240,8 @@ ChartScale linear_scale(std::string title, double most, double least) {
   ChartScale scale{.title = std::move(title), .least = least, .most = most};
   if (!(most > least)) scale.most = least + (least != 0.0 ? std::abs(least) : 1.0);
   const double step = nice_step(scale.most - least);
+  // The small terms keep a bound that is a multiple of the step up to rounding errors from moving a
+  // whole step.
   scale.least = std::floor(least / step + 1e-9) * step;
   scale.most = std::ceil(scale.most / step - 1e-9) * step;
   for (double value = scale.least; value <= scale.most + 0.5 * step; value += step)
@@ -249,6 +255,7 @@ ChartScale log_scale(std::string title, double least, double most, double base,
   constexpr double kTicksMost = 9.0;
   const auto power = [base](double value) { return std::log(value) / std::log(base); };
   const double from = std::floor(power(least) + 1e-9);
+  // The scale has at least one whole power, also where all values are equal.
   const double to = std::max(std::ceil(power(most) - 1e-9), from + 1.0);
   ChartScale scale{.title = std::move(title),
                    .least = std::pow(base, from),
@@ -277,6 +284,8 @@ std::string xy_chart(const XyChart& chart) {
     lines += line_of(chart, i);
     points += points_of(chart, i);
   }
+  // The nested SVG scales the lines of the series to the width of the page, with the same stroke
+  // width. Points and texts are outside of it, so that they keep their form.
   const std::string body =
       y_axis(chart.y) + x_axis(chart.x) +
       fmt::format(

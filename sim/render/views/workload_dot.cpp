@@ -150,6 +150,7 @@ class Drawer {
       std::swap(ends.first, ends.second);
     }
     if (!met_.insert(ends).second) return;
+    // The writer puts the text between quotes. The quotes inside end `style` and begin `dir`.
     const Arrow arrow{kind == OpKind::Collective ? "dotted\", dir=\"none" : "dotted"};
     boost::add_edge(ends.first, ends.second, arrow, drawing_);
   }

@@ -43,6 +43,7 @@ Json without_result(const Variant& variant, const std::string& fingerprint, RunS
   return row;
 }
 
+// A stage whose GPU has no known capacity says nothing about fitting, and counts as one that fits.
 bool fits(const Json& result) {
   for (const Json& stage : result.at("memory"))
     if (stage.contains("fits") && stage["fits"] == false) return false;

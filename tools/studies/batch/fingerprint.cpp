@@ -97,6 +97,8 @@ std::string state_fingerprint(const std::vector<fs::path>& roots) {
   Hash hash;
   hash.add(read_file(code_file()));
   hash.add(read_file(fluid_solver_file()));
+  // The shipped data is the last root. Counted from the end it is always number 1, so a user's
+  // folder without such files does not change the fingerprint.
   for (std::size_t root = 0; root < roots.size(); ++root) {
     for (const std::string_view folder : data_folders()) {
       for (const fs::path& file : data_files(roots[root] / folder)) {

@@ -45,6 +45,7 @@ std::optional<StepInterval> interval_of(const Json& result) {
   if (!number(result, "interval.low_s")) return std::nullopt;
   StepInterval interval{.step_s = number(result, "step_time_s").value_or(0.0),
                         .correlation = number(result, "interval.correlation").value_or(0.0)};
+  // A flat result has no lengths of lists: the first index without an entry ends the list.
   for (std::size_t index = 0;; ++index) {
     const std::string part = fmt::format("interval.parts.{}.", index);
     const auto deviation = number(result, part + "deviation");
@@ -76,6 +77,7 @@ RowFigures row_figures(const Json& row) {
     if (!peak) break;
     const double capacity =
         number(*result, fmt::format("memory.{}.capacity_bytes", stage)).value_or(0.0);
+    // On GPUs of several kinds the fullest stage need not be the one with the largest peak.
     if (capacity > 0.0) figures.fullest_share = std::max(figures.fullest_share, *peak / capacity);
     if (*peak <= figures.peak_bytes) continue;
     figures.peak_bytes = *peak;
@@ -101,6 +103,7 @@ std::vector<std::pair<std::string, double>> mean_breakdown(const Json& row) {
     const auto members = row_number(row, prefix + "ranks");
     if (!members) break;
     ranks += *members;
+    // All times are floats. The integer `ranks`, by which an entry counts, is none.
     for (const auto& [path, value] : row["result"].items()) {
       if (!path.starts_with(prefix) || !value.is_number_float()) continue;
       const auto [entry, fresh] = place.try_emplace(path.substr(prefix.size()), shares.size());

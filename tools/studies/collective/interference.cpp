@@ -43,6 +43,7 @@ class Joined {
     const std::vector<Part>& parts = parts_[rank];
     const auto found = std::ranges::find(parts, streams_[group],
                                          [](const Part& part) { return std::get<0>(part); });
+    // finish() makes the operations of a program in the order of its parts.
     const auto operation = static_cast<std::size_t>(found - parts.begin());
     return timeline.classes[partition.class_of_rank[rank]].end_s[operation];
   }
@@ -197,6 +198,7 @@ class Runs {
           for (const LinkLoad& load : flow.loads) {
             Use& use = uses_[load.link];
             use.bytes += load.bytes;
+            // Groups come in ascending order, so only the last entry can be this group.
             if (use.groups.empty() || use.groups.back() != i) use.groups.push_back(i);
             links_[i].insert(load.link);
           }

@@ -144,6 +144,7 @@ std::string collective_page(const CollectiveStudy& study, const std::string& pla
 }
 
 std::string interference_page(const InterferenceStudy& study, const std::string& place) {
+  // The text has one decimal of a percent. A smaller slow-down than 0.05 % would read as 0.0 %.
   double slowest = 1.0;
   for (const GroupRow& row : study.rows) slowest = std::max(slowest, row.slowdown());
   return page_document(

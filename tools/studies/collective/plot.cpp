@@ -25,6 +25,7 @@ struct CellAxis {
     most = std::max(most, value);
   }
   [[nodiscard]] std::size_t cell(double value, std::size_t cells) const {
+    // A single value has no range to divide.
     if (most <= least) return 0;
     const double place = std::log(value / least) / std::log(most / least);
     return static_cast<std::size_t>(std::lround(place * static_cast<double>(cells - 1)));

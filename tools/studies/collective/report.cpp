@@ -235,6 +235,7 @@ std::vector<std::string> spread_lines(const AlgorithmStudy& algorithm) {
         spread.nodes_most == 1 ? fmt::format("{} tables and logs", spread.clusters)
                                : fmt::format("{} clusters", spread.clusters),
         spread.calls);
+    // All sizes of a class have the same spread, which is said once.
     if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
   }
   return lines;
@@ -244,6 +245,7 @@ TextTable algorithm_table(const CollectiveStudy& study, const AlgorithmStudy& al
                           const MeasuredTimes* measured) {
   const bool chooses = std::any_of(algorithm.rows.begin(), algorithm.rows.end(),
                                    [](const CollectiveRow& row) { return !row.choice.empty(); });
+  // The first eight columns are those of nccl-tests, whose root is -1 where there is none.
   std::vector<std::string> titles{"size (B)", "count",        "type",         "redop",
                                   "root",     "time (us)",    "algbw (GB/s)", "busbw (GB/s)",
                                   "latency",  "busiest link", "load"};

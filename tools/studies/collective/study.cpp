@@ -24,8 +24,10 @@ namespace trainyard {
 namespace {
 
 constexpr double kRounding = 1e-12;
+// Share of the transfer time from which on a link counts as full.
 constexpr double kFull = 1.0 - 1e-9;
 
+// Loads: latencies and rate caps may differ, as they do between sizes of NCCL's tuning.
 enum class Compared : std::uint8_t { All, Loads };
 
 // Whether the phases `b` are the phases `a` with every byte count multiplied by `factor`.
@@ -273,6 +275,7 @@ std::optional<LoadedLink> most_loaded(const Cluster& cluster, const Partition& p
   for (std::size_t i = 0; i < partition.links.size(); ++i) {
     const Link& link = cluster.link(partition.links[i].representative);
     const double load = timeline.links[i].bytes / (link.capacity.value() * timeline.makespan_s);
+    // The tolerance keeps the first of several links that are equal up to rounding.
     if (load > 0.0 && (!most || load > most->load * (1.0 + 1e-9)))
       most = LoadedLink{.kind = link.kind, .load = load};
   }

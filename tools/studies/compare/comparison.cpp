@@ -88,7 +88,8 @@ std::vector<InputDifference> differences_of(const std::vector<Json>& scenarios) 
   return differences;
 }
 
-// The changes that lead from the first side to side `to`, in order.
+// The changes that lead from the first side to side `to`, in order. An input that the side does not
+// have becomes null, which removes the key (scenarios/reader/overrides.hpp).
 std::vector<Override> changes_to(const std::vector<InputDifference>& differences, std::size_t to) {
   std::vector<Override> way;
   for (const InputDifference& difference : differences) {

@@ -72,6 +72,7 @@ std::string steps_chart(const Comparison& comparison, std::size_t to) {
                             .total = to_text(Seconds{before})}};
   for (const ChangeStep& step : comparison.steps[to]) {
     const double now = step.step_time_s;
+    // The bar is as long as the larger of both times: a common part, and the part saved or added.
     const double least = std::min(before, now);
     const std::string change = fmt::format("{:+.3g} s", now - before);
     BarRow row{

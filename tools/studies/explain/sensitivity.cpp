@@ -90,6 +90,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& r
   load_fluid_solver();
   run_in_processes(
       rows.size(),
+      // Workers are forked and answer in text. {} prints a double so that it reads back unchanged.
       {.work = [&](std::size_t i) { return fmt::format("{}", simulated(scenario, rows[i], memo)); },
        .done =
            [&](std::size_t i, const Answer& answer) {

@@ -15,7 +15,8 @@ double cables(const FabricCount& count) {
          count.spine_core_cables + count.local_cables + count.global_cables;
 }
 
-// The most nodes that one leaf joins.
+// The most nodes that one leaf joins, each once however many of its NICs have a port there. A leaf
+// of a rail-optimised fabric joins one NIC of each node of its unit.
 std::int64_t nodes_below_a_leaf(const Cluster& cluster) {
   std::map<DeviceId, std::set<std::int32_t>> nodes;
   for (const Link& link : cluster.links()) {
@@ -46,6 +47,7 @@ double component_count(const ClusterSpec& cluster, FailingComponent component,
     case FailingComponent::Node:
       return cluster.nodes;
     case FailingComponent::Rack:
+      // A fraction is fine: the count only multiplies a rate.
       return static_cast<double>(cluster.nodes) / static_cast<double>(nodes_per_rack);
     case FailingComponent::Storage:
     case FailingComponent::Job:

@@ -10,6 +10,7 @@ namespace trainyard {
 
 namespace {
 
+// Antithetic partners have the same seed, so they draw the same u and one of them takes 1 - u.
 boost::random::taus88 engine_of(const DrawsOf& what) {
   constexpr int kHalf = 32;
   const auto low = [](std::uint64_t number) { return static_cast<std::uint32_t>(number); };
@@ -37,17 +38,20 @@ double Draws::uniform() {
 
 double Draws::exponential(double mean) { return -mean * std::log(uniform()); }
 
+// The inverse distribution function, (-ln u)^(1/shape), over its mean, Gamma(1 + 1/shape).
 double Draws::weibull(double shape) {
   const double value = -std::log(uniform());
   if (shape == 1.0) return value;
   return std::pow(value, 1.0 / shape) / boost::math::tgamma(1.0 + 1.0 / shape);
 }
 
+// The mean of exp(sigma z) is exp(sigma^2/2), hence the last term.
 double Draws::lognormal(double mean, double sigma) {
   const double z = quantile(boost::math::normal(), uniform());
   return mean * std::exp(sigma * z - sigma * sigma / 2.0);
 }
 
+// Geometric: k trials fail with the probability (1 - p)^k. log1p keeps small probabilities exact.
 double Draws::failed_trials(double probability) {
   if (probability >= 1.0) return 0.0;
   return std::floor(std::log(uniform()) / std::log1p(-probability));
@@ -64,6 +68,7 @@ void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what,
   draw(next_.size() - 1, 0.0, 1.0);
 }
 
+// With half of the parts at work, events are twice as far apart; those of a trace are not.
 void Arrivals::draw(std::size_t cause, double now, double share) {
   Cause& one = causes_[cause];
   if (one.trace_s != nullptr)
@@ -75,6 +80,9 @@ void Arrivals::draw(std::size_t cause, double now, double share) {
   find_first();
 }
 
+// The next event was drawn at the old rate, so the time until it changes in inverse proportion to
+// the rate. For exponential times this has the distribution of a new draw and takes no random
+// number.
 void Arrivals::rescale(const std::vector<bool>& causes, double now, double before, double after) {
   for (std::size_t i = 0; i < next_.size(); ++i)
     if (causes[i] && next_[i] != kNever && causes_[i].trace_s == nullptr)

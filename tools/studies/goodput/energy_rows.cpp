@@ -66,7 +66,8 @@ std::optional<double> size_in(const std::string& text, const std::string& name) 
   return size > 0.0 ? std::optional(size) : std::nullopt;
 }
 
-// The scenario of a language model: that of its benchmark, with the nodes and sizes of the row.
+// The scenario of a language model: that of its benchmark, with the nodes and sizes of the row. The
+// data-parallel size follows from the GPUs that the other sizes leave.
 Scenario scenario_of(const Json& benchmark, const std::string& gpu, const Json& setup) {
   Json document = benchmark.at("scenario");
   const double nodes = setup.at("nodes").get<double>();
@@ -100,7 +101,8 @@ Simulated simulated(const Scenario& scenario) {
   return {.node_w = figures.mean_node_w, .step_s = figures.step_s};
 }
 
-// Adds node power, and the energy of the whole run.
+// Adds node power, and the energy of the whole run. A predicted step replaces the measured one in
+// the run's time; evaluation, start and end keep their measured time.
 void add_run(EnergyRow row, const Json& entry, const Simulated& run, std::vector<EnergyRow>& rows) {
   const Json& setup = entry.at("setup");
   const Json& measured = entry.at("measured");
@@ -145,8 +147,9 @@ std::string predict_run(EnergyRow row, const Json& entry, std::vector<EnergyRow>
   return "";
 }
 
-// The time under each cap over that under the largest. There the GPU is supposed to draw what was
-// measured, all of it in work that the clock bounds.
+// The time under each cap over that under the largest, which is the last of the list. There the GPU
+// is supposed to draw what was measured, all of it in work that the clock bounds. The row shows
+// means over the other caps, and the mean error of the single points.
 std::string predict_curve(EnergyRow row, const Json& entry, std::vector<EnergyRow>& rows) {
   const std::string gpu = gpu_of(entry.at("setup"));
   if (gpu.empty()) return "the power of its GPU is not known";
@@ -240,6 +243,7 @@ std::string energy_rows_text(const std::vector<EnergyRow>& rows) {
     table.row({row.id, row.purpose, row.figure, fmt::format("{:.4g}", row.published),
                fmt::format("{:.4g}", row.predicted), fmt::format("{:+.1f} %", 100.0 * row.error)});
     errors[row.purpose].push_back(std::abs(row.error));
+    // Many rows suppose the same, which is told once, with the first of them.
     if (!std::exchange(told[row.supposed], true) && !row.supposed.empty())
       supposed += wrapped(fmt::format("  {}: {}", row.id, row.supposed), 4);
   }

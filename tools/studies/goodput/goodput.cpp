@@ -16,6 +16,7 @@ namespace trainyard {
 
 namespace {
 
+// Runs between two looks at the half-width: even, so that no antithetic pair is divided.
 constexpr std::size_t kRunsAtOnce = 50;
 constexpr std::size_t kRunsMost = 100'000;
 constexpr std::size_t kRunsOfPoint = 100;  // of a point of the curve over intervals
@@ -69,6 +70,8 @@ void check_length(const Job& job, const GoodputOptions& options) {
               .hint = "shorten the interval, or lengthen the run"});
 }
 
+// Run i depends on the job, the length, the seed and i alone. Equal indices of two jobs can thus be
+// compared run by run, and more runs extend a list without changing its first ones.
 std::vector<SampledRun> sampled_runs(const Job& job, const GoodputOptions& options) {
   std::vector<SampledRun> runs;
   const std::size_t most = options.runs > 0 ? options.runs : kRunsMost;
@@ -91,6 +94,8 @@ struct Candidate {
   double interval_s;
 };
 
+// The intervals of the closed forms, and a curve around the last of them: the exact optimum, or the
+// scenario's own interval where no failure or no stall defines one.
 std::vector<Candidate> candidates(const Job& job) {
   const double mtbf = job.mtbf_s();
   const double own = static_cast<double>(job.storage().interval_steps) * job.step_s;
@@ -107,7 +112,8 @@ std::vector<Candidate> candidates(const Job& job) {
 }
 
 // The same job with each interval and the same failures. Intervals that are shorter than the write
-// or longer than the run are left out; equal ones share a row.
+// or longer than the run are left out. Young, Daly and the exact optimum often round to equal
+// numbers of steps; these share a row.
 std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& options,
                                            std::size_t runs) {
   GoodputOptions of_point = options;
@@ -137,6 +143,7 @@ std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& option
   return points;
 }
 
+// Causes with times from a log keep them: their rates are not used.
 void halve_rates(Job& job) {
   for (InterruptionCause& cause : job.causes) cause.rate /= 2.0;
 }
@@ -156,6 +163,7 @@ void halve_repair(Job& job) {
 }
 void halve_interval(Job& job) {
   const CheckpointLevel& storage = job.storage();
+  // A write must be complete before the next one begins.
   const auto written = static_cast<std::int64_t>(std::ceil(storage.write_s / job.step_s));
   job.set_interval(std::max({std::int64_t{1}, written, storage.interval_steps / 2}));
 }
@@ -163,6 +171,7 @@ void halve_interval(Job& job) {
 void halve_stalls(Job& job) {
   for (CheckpointLevel& level : job.levels) level.stall_s /= 2.0;
 }
+// The delay of training goes with the write: half the write shares the NICs for half the time.
 void halve_writes(Job& job) {
   for (CheckpointLevel& level : job.levels) {
     level.write_s /= 2.0;
@@ -202,8 +211,9 @@ constexpr std::array kHalvings{
     Halving{"pauses", halve_pauses},
     Halving{"lemon nodes", [](Job& job) { job.lemons.share /= 2.0; }}};
 
-// Samples the job with each quantity halved and compares it run by run with `runs`. Quantities that
-// change nothing are left out.
+// Samples the job with each quantity halved and compares it run by run with `runs`: both see the
+// same failures, so the difference is known better than either goodput. A quantity that is zero, or
+// that does not matter, changes no run and is left out.
 std::vector<HalvedQuantity> halved_quantities(const Job& job, const GoodputOptions& options,
                                               const std::vector<SampledRun>& runs) {
   GoodputOptions of_point = options;
@@ -238,6 +248,8 @@ void add_means(const std::vector<SampledRun>& runs, Goodput& all) {
   }
 }
 
+// Productive time is the time of the steps with all replicas, so goodput is also the share of the
+// tokens that a job without interruptions would train.
 double tokens_per_second(const Job& job, const std::vector<SampledRun>& runs,
                          const Summary& goodput) {
   if (job.phases.empty()) return goodput.mean * job.tokens_per_step / job.step_s;
@@ -254,12 +266,14 @@ Summary scaled(const Summary& one, double factor) {
           .p90 = one.p90 * factor};
 }
 
-// The time that the steps of a phase take with all replicas.
+// The time that the steps of a phase take with all replicas, in a run of so many steps.
 double time_in_phase(const Job& job, std::size_t phase, double steps) {
   const double begin = job.phases[phase].from_step;
   return std::max(0.0, std::min(steps, job.end_of(phase)) - begin) * job.phases[phase].step_s;
 }
 
+// With several phases, steps differ in tokens and MFU. The MFU over the calendar is then the sum
+// over the phases of MFU times the time of their steps with all replicas, over the wall time.
 void add_tokens(const Job& job, Goodput& all) {
   if (job.phases.empty()) {
     all.tokens = scaled(all.steps, job.tokens_per_step);

@@ -41,7 +41,8 @@ double detection(const FailureProcess& failure, const RecoverySettings& recovery
   return seconds_or(failure.detect, hidden ? kNever : seconds_or(recovery.detect, 0.0));
 }
 
-// The nodes that an event takes out of the job.
+// The nodes that an event takes out of the job. A transient failure passes, a planned stop breaks
+// nothing, and a failure of software leaves its node sound.
 std::int64_t nodes_taken(const FailureProcess& failure, const Scenario& scenario) {
   const bool can_take =
       failure.kind != FailureKind::Transient && failure.kind != FailureKind::Planned;
@@ -67,6 +68,7 @@ InterruptionCause cause_of(const FailureProcess& failure, const Scenario& scenar
       .diagnose_s = seconds_or(failure.diagnose, seconds_or(all.recovery.diagnose, 0.0)),
       .duration_s = seconds_or(failure.duration, lasts ? kNever : 0.0)};
   if (failure.give_up) cause.give_up_s = failure.give_up->value();
+  // The scenario describes one copy of the job, and its twin has as many parts again.
   if (all.policy == FailurePolicy::Mirrored && of_parts) cause.rate *= 2.0;
   return cause;
 }
@@ -91,8 +93,8 @@ double writers(const Scenario& scenario) {
   return std::max(1.0, nodes / static_cast<double>(scenario.plan.parallelism.data));
 }
 
-// The time to move a checkpoint to storage: as long as the slower of the whole system and each
-// node.
+// The time to move a checkpoint to or from storage. The file system limits the rate of the whole
+// job and the NICs that of each node; the slower of the two decides.
 double storage_time(const Scenario& scenario, double bytes,
                     const std::optional<BytesPerSecond>& rate) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
@@ -102,7 +104,8 @@ double storage_time(const Scenario& scenario, double bytes,
   return time_s + seconds_or(checkpoint.metadata, 0.0);
 }
 
-// Times that are given have precedence over bytes and rates.
+// Times that are given have precedence over bytes and rates. A stall that is given means that the
+// write goes on beside training after it; without one, training waits for the whole write.
 CheckpointLevel storage_level(const Scenario& scenario, double bytes) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
   const double write_s = storage_time(scenario, bytes, checkpoint.write_rate);
@@ -124,6 +127,7 @@ CheckpointLevel near_level(const Scenario& scenario, std::size_t index, double b
            fmt::format("two checkpoints with {} copies are {} on each node, which has {}",
                        near.copies, to_text(Bytes{held}), to_text(*near.capacity)),
            "use more nodes, fewer copies, or another level");
+  // A single copy goes to the node's own memory or disk. Of several, all but one are sent.
   const double moved = of_node * static_cast<double>(std::max<std::int64_t>(1, near.copies - 1));
   const auto at = [](const std::optional<BytesPerSecond>& rate, double all) {
     return rate ? all / rate->value() : 0.0;
@@ -147,7 +151,8 @@ void set_checkpoints(const Scenario& scenario, Job& job) {
   job.levels.push_back(storage_level(scenario, job.checkpoint_bytes));
 }
 
-// A time that grows with each doubling of the GPUs over those for which it is given.
+// A time that grows with each doubling of the GPUs over those for which it is given: 30 s on 1024
+// GPUs with 10 s a doubling are 50 s on 4096, and 20 s on 512.
 double grown(double time_s, const std::optional<Seconds>& per_doubling, const Scenario& scenario) {
   const std::int64_t given = scenario.reliability->recovery.gpus;
   if (!per_doubling || given == 0) return time_s;
@@ -155,6 +160,8 @@ double grown(double time_s, const std::optional<Seconds>& per_doubling, const Sc
   return std::max(0.0, time_s + doublings * per_doubling->value());
 }
 
+// A time that the scenario does not give is zero. Reports name these phases (Job::absent), since
+// they make the goodput too high.
 void set_recovery(const Scenario& scenario, Job& job) {
   const RecoverySettings& recovery = scenario.reliability->recovery;
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
@@ -203,6 +210,7 @@ void set_interval(const Scenario& scenario, Job& job) {
   storage.interval_steps = checkpoint.interval_steps > 0
                                ? checkpoint.interval_steps
                                : steps_of_interval(scenario, job, job.step_s);
+  // An optimal interval is never shorter than the write (steps_of_interval). A given one may be.
   const double interval_s = static_cast<double>(storage.interval_steps) * job.step_s;
   if (storage.write_s > interval_s)
     refuse(scenario, "/checkpoint",
@@ -230,6 +238,7 @@ void check_near_intervals(const Scenario& scenario, const Job& job) {
 void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
   if (!trains_on(job.policy) || job.policy == FailurePolicy::Mirrored) return;
   const double per_stage = job.nodes_per_replica / static_cast<double>(job.stages);
+  // place_of() of policy.cpp numbers slots stage by stage and needs whole nodes for each stage.
   if (per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
   refuse(scenario, "/policy",
          fmt::format("a node holds more than one stage of one replica: {} nodes for {} stages",
@@ -239,7 +248,8 @@ void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
 }
 
 // A step of n + b replicas needs the first n of them: it waits less for the slowest, and does
-// n/(n + b) of the work.
+// n/(n + b) of the work. The predicted step waits for all n + b with the exponential delays of
+// models/stragglers.hpp, so its time is scaled by the ratio of the two waits.
 double backup_step(const Scenario& scenario, const Job& job) {
   if (!scenario.stragglers) return job.step_s;
   const double delay = load_stragglers().delay;
@@ -250,8 +260,9 @@ double backup_step(const Scenario& scenario, const Job& job) {
 }
 
 // By level: the time by which a write beside training delays steps of this scenario, of `step_s`
-// each. What the scenario of the job does not give is what the step takes longer while the write
-// shares the NICs.
+// each. It follows from a simulated step whose NICs have the rate that the write leaves. Steps of
+// 10 s that take 12.5 s beside a write proceed at 4/5 of their rate, so a write of 50 s delays
+// training by 10 s. A time that the scenario of the job gives has precedence.
 std::vector<double> drags_of_writes(const Scenario& scenario, const Scenario& of_step,
                                     double step_s, StateSteps& steps, const Job& job) {
   const auto drag = [&](const CheckpointLevel& level, const std::optional<Seconds>& given,
@@ -266,6 +277,7 @@ std::vector<double> drags_of_writes(const Scenario& scenario, const Scenario& of
   std::vector<double> drags_s;
   for (std::size_t i = 0; i < checkpoint.near.size(); ++i) {
     const NearCheckpoint& near = checkpoint.near[i];
+    // A copy in the node's own memory or disk does not pass a NIC.
     const double sent = of_node * static_cast<double>(near.copies - 1);
     drags_s.push_back(drag(job.levels[i], near.drag, sent, nodes));
   }
@@ -275,7 +287,8 @@ std::vector<double> drags_of_writes(const Scenario& scenario, const Scenario& of
   return drags_s;
 }
 
-// Each phase begins with the first whole step after its tokens, and has its own step.
+// A phase begins with the first whole step after its tokens, and at least one step after the phase
+// before it, so that no phase is empty.
 TrainingPhase phase_after(const Job& job, const ScenarioPhase& phase) {
   const Training& training = phase.scenario.plan.training;
   TrainingPhase one{.from_tokens = phase.from_tokens,
@@ -303,6 +316,8 @@ void check_writes_of_phase(const Scenario& scenario, const Job& job, const Train
   }
 }
 
+// The phases in the order of time: phase_after() needs the tokens of the steps of those before. An
+// interval between checkpoints that is a time becomes another number of steps in each phase.
 void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& job) {
   for (const ScenarioPhase& of_scenario : steps.phases()) {
     TrainingPhase phase = phase_after(job, of_scenario);
@@ -323,6 +338,8 @@ void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& jo
   }
 }
 
+// The functions of the job share one StateSteps, and so the states that it has simulated.
+// set_phases() scales policy_step_s and therefore comes last.
 void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   const Parallelism& sizes = scenario.plan.parallelism;
   job.replicas = sizes.data;
@@ -347,6 +364,7 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
 
 }  // namespace
 
+// nodes_per_replica may be a fraction: 8 replicas on 2 nodes have 0.25 each.
 std::int64_t Job::nodes() const {
   const std::int64_t one =
       std::max<std::int64_t>(1, std::llround(nodes_per_replica * static_cast<double>(replicas)));
@@ -357,6 +375,7 @@ double Job::mtbf_s() const {
   double rate = 0.0;
   for (const InterruptionCause& cause : causes) {
     if (cause.kind == FailureKind::Fatal || cause.kind == FailureKind::Silent) rate += cause.rate;
+    // Durations are exponential. This share of them exceeds give_up_s and stops the job.
     if (cause.kind == FailureKind::Transient)
       rate += cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
   }
@@ -396,6 +415,7 @@ std::size_t Job::phase_at(double steps) const {
 double Job::steps_for(double tokens) const {
   if (phases.empty()) return std::ceil(tokens / tokens_per_step);
   std::size_t phase = 0;
+  // The phase in which the tokens are reached, then whole steps of that phase for the rest.
   while (phase + 1 < phases.size() && tokens_of(end_of(phase)) < tokens) ++phase;
   const double left = tokens - tokens_of(phases[phase].from_step);
   return phases[phase].from_step + std::ceil(left / phases[phase].tokens_per_step);
@@ -418,6 +438,8 @@ void Job::set_interval(std::int64_t steps) {
   storage().interval_steps = steps;
 }
 
+// The restart puts the nodes that are left together anew, so it does not matter in which replicas
+// nodes are missing. With 4 nodes a replica, 5 missing nodes cost 2 replicas.
 std::int64_t Job::replicas_lost(std::int64_t missing_nodes) const {
   const double lost = std::ceil(static_cast<double>(missing_nodes) / nodes_per_replica);
   return std::min(replicas, static_cast<std::int64_t>(lost));
@@ -448,6 +470,7 @@ Job job_with_step(const Scenario& scenario, double step_s) {
   job.backup_replicas = all.backup_replicas;
   job.nodes_per_replica = scenario.cluster.nodes;
   job.gpus = (job.nodes() + job.spares.nodes) * scenario.cluster.node.gpus;
+  // The interval comes after the causes and the checkpoints: its optimum depends on both.
   set_checkpoints(scenario, job);
   set_recovery(scenario, job);
   set_interval(scenario, job);

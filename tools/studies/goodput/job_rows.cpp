@@ -28,7 +28,8 @@ const Json* description_of(const std::string& id) {
   return found == descriptions().end() ? nullptr : &*found;
 }
 
-// Calls visit(overrides) for each combination of the alternatives of all axes.
+// Calls visit(overrides) for each combination of the alternatives of all axes: axes of 2 and 3
+// alternatives make 6 cases. An alternative may change several fields that belong together.
 void for_each_case(const Json& axes, const std::function<void(std::vector<Override>)>& visit) {
   std::vector<std::vector<Override>> cases = {{}};
   for (const Json& axis : axes) {
@@ -92,11 +93,13 @@ std::vector<JobRow> predict_jobs(const Json& entry) {
       if (!counts) continue;
       ++rows[i].cases;
       const std::string job = row.at("figures")[i].at("job").get<std::string>();
+      // Sources publish the change of throughput: a step that takes 1.11 times as long is -9.9 %.
       const double throughput = 1.0 / job_named(result, job).slowdown() - 1.0;
       rows[i].least = std::min(rows[i].least, throughput);
       rows[i].most = std::max(rows[i].most, throughput);
     }
   });
+  // Without a case there is no range. The caller reports the row as left out.
   std::erase_if(rows, [](const JobRow& one) { return one.cases == 0; });
   return rows;
 }

@@ -27,6 +27,7 @@ double held_bytes(const TrainingPlan& plan, std::int64_t parameters, std::int64_
   return plan.training.lora_rank > 0 ? state.weights : state.total() - state.gradients;
 }
 
+// Experts are apart: their optimizer state is divided among other ranks than that of the rest.
 double layer_bytes(const TrainingPlan& plan, std::int64_t layer) {
   const Parallelism& p = plan.parallelism;
   const LayerShard shard = layer_shard(

@@ -25,7 +25,8 @@ void Nodes::add_lemon(const Lemon& lemon) {
   lemons_.insert(at, lemon);
 }
 
-// The slot with `place` slots before it that are not skipped.
+// The slot with `place` slots before it that are not skipped. `skipped` is sorted: each skipped
+// slot up to the place moves it on by one. If slot 1 is skipped, place 2 is slot 3.
 std::int64_t Nodes::nth_of_others(std::int64_t place,
                                   const std::vector<std::int64_t>& skipped) const {
   for (const std::int64_t slot : skipped)
@@ -33,6 +34,8 @@ std::int64_t Nodes::nth_of_others(std::int64_t place,
   return std::min(place, slots_ - 1);
 }
 
+// The place is a position on a line on which a sound node at work takes a length of 1 and a lemon
+// takes `multiple`. The sound nodes lie first, so the kind of node follows from one comparison.
 std::vector<std::int64_t> Nodes::hit(double place, std::int64_t count) const {
   const auto lemons = static_cast<std::int64_t>(lemons_.size());
   const std::int64_t others = slots_ - lemons - static_cast<std::int64_t>(empty_.size());
@@ -50,6 +53,7 @@ std::vector<std::int64_t> Nodes::hit(double place, std::int64_t count) const {
     std::sort(skipped.begin(), skipped.end());
     slot = nth_of_others(static_cast<std::int64_t>(at), skipped);
   }
+  // A rack or a leaf takes an aligned group: an event of 8 nodes at slot 13 takes slots 8 to 15.
   std::vector<std::int64_t> all;
   const std::int64_t first = slot / count * count;
   for (std::int64_t one = first; one < std::min(first + count, slots_); ++one)
@@ -98,6 +102,8 @@ void Nodes::lose(const std::vector<std::int64_t>& slots, double now) {
   }
 }
 
+// Borrowed nodes are given back before any node stands by, so that spares and the nodes elsewhere
+// are as many as at the start once all repairs are complete.
 void Nodes::collect_repairs(double now) {
   while (!repairs_.empty() && repairs_.top().end_s <= now) {
     const std::int64_t failures = repairs_.top().failures;
@@ -120,6 +126,7 @@ void Nodes::fill_slot(std::int64_t failures) {
   empty_.erase(empty_.begin());
 }
 
+// Draws without putting back: the first of 10 nodes with 2 lemons is one with probability 2/10.
 std::int64_t Nodes::take_one(std::vector<std::int64_t>& lemons, std::int64_t count) {
   const auto bad = static_cast<double>(lemons.size());
   if (bad == 0.0 || draws_.uniform() * static_cast<double>(count) >= bad) return kSound;
@@ -155,6 +162,8 @@ void Nodes::replace_from_elsewhere(std::int64_t count) {
   }
 }
 
+// The rates of failures are means over all nodes. With 2 % lemons of 5 times the rate, a sound node
+// has 1/1.08 of the mean rate and a lemon 5/1.08.
 double Nodes::failure_weight() const {
   const double mean = 1.0 + job_.lemons.share * (job_.lemons.multiple - 1.0);
   const double others = static_cast<double>(slots_) - static_cast<double>(lemons_.size()) -

@@ -61,6 +61,7 @@ std::string interval_curve(const GoodputReport& report) {
   const std::vector<IntervalPoint>& points = report.result.intervals;
   if (points.size() < 2) return "";
   const auto [least, most] = std::ranges::minmax_element(points, {}, &IntervalPoint::goodput);
+  // Goodputs of good intervals differ by a few percent, so the axis does not begin at zero.
   XyChart chart{.title = "goodput over the interval between checkpoints",
                 .x = log_scale("interval", points.front().interval_s, points.back().interval_s, 2.0,
                                [](double value) { return to_text(Seconds{value}); }),
@@ -107,6 +108,8 @@ std::string calendar(const std::vector<RunEvent>& events) {
       BarPart part = part_of(event.phase, until - at);
       if (!event.cause.empty()) part.text += fmt::format(" ({})", event.cause);
       rows[row].parts.push_back(std::move(part));
+      // Rounding of at / row_s could give the same row again, so the next part begins one ulp
+      // later.
       at = std::nextafter(until, until + 1.0);
     }
   }

@@ -38,6 +38,7 @@ struct FigureOfRun {
   std::string_view name;
   double (*value)(const SampledRun& run);
 };
+// Saves and work that is done again count as time up: the peers' rows do not define the term.
 constexpr std::array kFigures{
     FigureOfRun{"failures a day",
                 [](const SampledRun& run) {
@@ -69,6 +70,7 @@ struct PeerSetup {
   double work_s = 0.0;
 };
 
+// A checkpoint needs no bytes: the case gives its times, and no model is simulated.
 Job job_of_case(JsonObject& entry) {
   Scenario scenario;
   scenario.file = entry.text("name");
@@ -83,6 +85,7 @@ void read_figures(JsonObject& entry, PeerSetup& setup) {
     PeerFigure one{.name = figure.text("name"), .published = {}};
     if (figure.has("published")) {
       one.published = figure.number("published");
+      // Sources are for readers of the file, but finish() refuses a key that is never read.
       static_cast<void>(figure.text("source"));
     }
     setup.published_keys.push_back(figure.text("published_key", ""));
@@ -122,6 +125,7 @@ Summary ours_of(const std::vector<SampledRun>& runs, const std::string& name) {
   return summary(std::move(values));
 }
 
+// A figure of the row takes precedence over one that the case itself gives.
 PeerCase run_case(PeerSetup setup, const Json& measured) {
   if (!setup.job) return setup.made;
   std::vector<SampledRun> runs;

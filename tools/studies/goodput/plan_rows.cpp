@@ -43,7 +43,8 @@ Predicted predicted(const PublishedPlan& plan, const std::vector<PlanUnknown>& u
   return run;
 }
 
-// The first and the last choice among those that were fixed before the first prediction.
+// The first and the last choice among those that were fixed before the first prediction. Choices
+// are listed from the fastest to the slowest; at least one has no evidence.
 std::pair<std::size_t, std::size_t> ends_of(const PlanUnknown& unknown) {
   std::size_t first = 0;
   std::size_t last = unknown.choices.size() - 1;
@@ -106,6 +107,7 @@ void predict(const PublishedPlan& plan, PlanRow& row) {
                            .step_s = changed.step_s,
                            .reduction_s = changed.reduction_s,
                            .peak_bytes = changed.peak_bytes});
+    // Choices that were added after seeing the errors could widen the range until it holds.
     if (!other.evidence.empty()) continue;
     row.fastest_s = std::min(row.fastest_s, changed.step_s);
     row.slowest_s = std::max(row.slowest_s, changed.step_s);

@@ -21,6 +21,7 @@ std::int64_t nodes_of_replica(const Job& job) {
   return std::max<std::int64_t>(1, std::llround(job.nodes_per_replica));
 }
 
+// With 8 nodes for 4 stages, slot 13 is node 5 of replica 1: index 1 of stage 2.
 Place place_of(const Job& job, std::int64_t slot) {
   const std::int64_t nodes = nodes_of_replica(job);
   const std::int64_t within = slot % nodes;
@@ -29,6 +30,8 @@ Place place_of(const Job& job, std::int64_t slot) {
       .replica = slot / nodes, .stage = within * job.stages / nodes, .index = within % of_stage};
 }
 
+// Slots s and s + half are twins. A second insertion of the same remainder means that both are
+// lost.
 bool has_every_twin(const Job& job, const std::vector<std::int64_t>& empty) {
   const std::int64_t half = job.nodes() / 2;
   std::set<std::int64_t> lost;
@@ -36,7 +39,8 @@ bool has_every_twin(const Job& job, const std::vector<std::int64_t>& empty) {
                              [&](std::int64_t slot) { return lost.insert(slot % half).second; });
 }
 
-// No two neighbours of a ring of stages are missing.
+// No two neighbours of a ring of stages are missing: the stage before a missing one computes its
+// layers. A pipeline of one stage is its own neighbour, and can do without none.
 bool has_every_neighbour(const Job& job, const std::vector<std::int64_t>& empty) {
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> lost;
   for (const std::int64_t slot : empty) {
@@ -59,12 +63,14 @@ bool has_every_stage(const Job& job, const std::vector<std::int64_t>& empty) {
     parts.emplace(place.stage, place.index);
   }
   return std::ranges::all_of(parts, [&](const auto& part) {
+    // The set is ordered by stage and index, so the replicas that lack this part lie side by side.
     const auto begin = lost.lower_bound({part.first, part.second, 0});
     const auto end = lost.lower_bound({part.first, part.second + 1, 0});
     return std::distance(begin, end) < job.replicas;
   });
 }
 
+// A replica that lacks a node contributes nothing, however many nodes it lacks.
 bool has_enough_replicas(const Job& job, const std::vector<std::int64_t>& empty) {
   std::set<std::int64_t> lost;
   for (const std::int64_t slot : empty) lost.insert(place_of(job, slot).replica);

@@ -7,6 +7,13 @@
 
 namespace trainyard {
 
+// Seconds are counted in two places. here_ has the productive and the degraded ones up to the
+// position, and a checkpoint has a copy of it, so one assignment takes lost work away again.
+// phases_s_ has all other phases, which no failure undoes. Lost work is added to Redone, so the
+// phases still sum up to the time of training.
+//
+// A segment is not updated step by step: TrainingTime gives the position and the last complete
+// checkpoint after any number of seconds.
 namespace {
 
 std::int64_t whole_steps(Seconds every, double step_s) {
@@ -38,6 +45,7 @@ void RunProgress::enter(std::size_t phase) {
   nominal_step_s_ = job_.step_of(phase);
   stalls_.clear();
   phase_of_stall_.clear();
+  // Stalls of levels come first: latest() takes the index of a level for that of its stall.
   const auto add = [this](RunPhase of, std::int64_t every_steps, double stall_s) {
     stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
     phase_of_stall_.push_back(of);
@@ -48,6 +56,8 @@ void RunProgress::enter(std::size_t phase) {
   for (const CheckpointLevel& level : job_.levels)
     add(RunPhase::Checkpoint, interval(level), level.stall_s);
   drags_s_.clear();
+  // A write beside training delays the steps after the checkpoint. The delay is modelled as a
+  // second stall right after that of the checkpoint, in a phase of its own.
   for (const CheckpointLevel& level : job_.levels) {
     drags_s_.push_back(job_.drag_of(phase, drags_s_.size()));
     if (drags_s_.back() > 0.0) add(RunPhase::Dragged, interval(level), drags_s_.back());
@@ -69,6 +79,8 @@ void RunProgress::begin(double step_s, double share) {
 Point RunProgress::point_at(double position) const {
   const double steps = (position - start_.position) * share_;
   const double work_s = (position - start_.position) * step_s_;
+  // With backup replicas a step can be shorter than the nominal one of all replicas, hence the
+  // minimum: all of its time is productive then.
   const double productive_s = std::min(work_s, steps * nominal_step_s_);
   return {.position = position,
           .steps = start_.steps + steps,
@@ -79,6 +91,8 @@ Point RunProgress::point_at(double position) const {
 double RunProgress::last_step(double steps) const {
   constexpr double kRounding = 1e-9;
   if (steps == kNever) return kNever;
+  // Half the replicas need two steps of the optimizer for one whole step. The last step is done
+  // whole.
   return start_.position + std::ceil((steps - start_.steps) / share_ - kRounding);
 }
 
@@ -103,11 +117,14 @@ double RunProgress::time_to_end_of_step() const {
 std::optional<Point> RunProgress::latest(std::size_t level, double now) const {
   const Saved& saved = saved_[level];
   const CheckpointLevel& of = job_.levels[level];
+  // A checkpoint is complete once its write has passed after its stall. passed_by() counts the drag
+  // as a stall after the same step, though the write goes on during it.
   const double written_s = trained_s_ - (of.write_s - drags_s_[level]);
   if (written_s > 0.0) {
     const double position = time_.last_multiple(level, time_.passed_by(written_s));
     if (position > start_.position) return point_at(position);
   }
+  // No checkpoint of this segment is complete. A write that an earlier segment began may be.
   return saved.complete_at <= now ? saved.writing : saved.complete;
 }
 
@@ -119,6 +136,7 @@ void RunProgress::note_checkpoints(double now, double passed) {
     const std::optional<Point> complete = latest(level, now);
     const double begun = time_.last_multiple(level, passed);
     const bool writes = begun > start_.position && begun > (complete ? complete->position : -1.0);
+    // If neither branch applies, the write that an earlier segment began goes on.
     if (writes) {
       const CheckpointLevel& of = job_.levels[level];
       const double written_s = trained_s_ - time_.after_stalls(begun) + drags_s_[level];
@@ -133,6 +151,7 @@ void RunProgress::note_checkpoints(double now, double passed) {
 
 void RunProgress::close(double now, double steps) {
   const double last = last_step(steps);
+  // After the last step, time_to() waits for one more checkpoint, which TrainingTime does not know.
   const double most = last == kNever ? kNever : time_.before_stalls(last);
   const TrainingTime::Split split = time_.split(std::min(trained_s_, most));
   note_checkpoints(now, split.passed);
@@ -143,6 +162,8 @@ void RunProgress::close(double now, double steps) {
     credit(phase_of_stall_[i], split.stalls_s[i]);
     rest_s -= split.stalls_s[i];
   }
+  // The rest is stalls of checkpoints, that of the end of the run included. Rounding may make it
+  // slightly negative.
   credit(RunPhase::Checkpoint, std::max(0.0, rest_s));
   begin(step_s_, share_);
 }
@@ -164,6 +185,8 @@ void RunProgress::fall_back_to(const Point& point) {
 }
 
 std::size_t RunProgress::fall_back(const std::vector<bool>& survives, double now) {
+  // From storage, the last level, to the quickest. Of equally recent checkpoints the quicker one is
+  // loaded. Storage survives everything, so there always is one.
   std::size_t best = saved_.size() - 1;
   for (std::size_t level = saved_.size(); level-- > 0;) {
     Saved& saved = saved_[level];
@@ -177,6 +200,7 @@ std::size_t RunProgress::fall_back(const std::vector<bool>& survives, double now
 
 void RunProgress::drop_unfinished_step() {
   const double whole = std::floor(here_.position);
+  // Takes back what point_at() counts for the share of a step.
   const double share = here_.position - whole;
   if (share <= 0.0) return;
   const double work_s = share * step_s_;
@@ -194,6 +218,8 @@ Point RunProgress::stored(double now) const { return *latest(saved_.size() - 1, 
 bool RunProgress::keeps(const Point& point) const {
   if (job_.kept == 0) return true;
   const std::int64_t every_steps = stalls_[job_.levels.size() - 1].every_steps;
+  // Checkpoints that storage has received since. With 2 kept and one each 100 steps, the one of
+  // step 100 is replaced at step 300.
   const double later = (here_.position - point.position) / static_cast<double>(every_steps);
   return later < static_cast<double>(job_.kept);
 }

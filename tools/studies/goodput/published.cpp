@@ -58,6 +58,8 @@ std::optional<Job> job_of_setup(const Json& setup, std::string& supposed) {
     storage.stall_s = *seconds;
   else
     supposed = "checkpoints take no time";
+  // A row gives its interval, or says that it is Young's. Steps of one second make the interval in
+  // seconds the interval in steps.
   double interval_s = reliability::young_interval(storage.stall_s, job.mtbf_s());
   if (const auto interval = number_at(setup, "interval_min"))
     interval_s = *interval * kSecondsPerMinute;
@@ -69,6 +71,8 @@ std::optional<Job> job_of_setup(const Json& setup, std::string& supposed) {
 
 // A set-up of data/goodput_rows.json.
 struct PresetRow {
+  // `figure` is the key of the row's measured value. `published` replaces it where the source gives
+  // only numbers from which it follows.
   std::string row, figure, preset, supposed;
   std::int64_t nodes = 0;
   double days = 0.0;
@@ -134,11 +138,14 @@ std::string predict(const Json& entry, const std::vector<PresetRow>& presets,
   if (!read_figure(measured, "ettr", row)) return "it has no ETTR";
   const std::optional<Job> job = job_of_setup(entry.at("setup"), row.supposed);
   if (!job) return "rate, restart or interval is not stated";
+  // Such a row gives no length of a run. With this many failures its begin and end do not matter.
   row.predicted = sampled_goodput(*job, {.wall_s = kFailuresPerRun * job->mtbf_s()});
   return "";
 }
 
 // Adds what is predicted of a row to `all`. Returns the reason why that is not all that is asked.
+// goodput_peers.json and job_rows.json name rows by their ids, so they come before the topics. A
+// row of failures may have a count and an ETTR: the count is predicted also where the ETTR is not.
 std::string predict_row(const Json& entry, const std::vector<PresetRow>& presets,
                         GoodputRows& all) {
   if (!entry.contains("setup") || !entry.contains("measured"))

@@ -74,6 +74,7 @@ std::optional<double> number_of(const Json& entry, std::initializer_list<const c
   return {};
 }
 
+// A count in parts (evictions, rollbacks) is their sum. Without one of its parts there is none.
 std::optional<std::int64_t> count_of(const Json& entry, const CountReading& reading) {
   if (reading.counts.empty()) return {};
   double sum = 0.0;
@@ -97,7 +98,8 @@ std::optional<double> nodes_of(const Json& entry) {
   return {};
 }
 
-// Failures a day of a job of so many nodes; planned interruptions are none.
+// Failures a day of a job of so many nodes, by the rates alone; planned interruptions are none.
+// Bytes of a checkpoint would need a model and do not matter here.
 double failures_a_day(const std::string& preset, double nodes) {
   Scenario scenario;
   scenario.file = preset;

@@ -41,6 +41,7 @@ std::map<std::string, std::int64_t> sizes_of(const std::string& text) {
   for (std::string part; std::getline(stream, part, ',');) {
     const std::vector<std::string> words = words_of(part);
     if (words.size() != 2) continue;
+    // The number comes before its name ("24 layers") or after it ("h 1024").
     const bool first = integer_of(words[0]) > 0;
     sizes[words[first ? 1 : 0]] = integer_of(words[first ? 0 : 1]);
   }
@@ -105,7 +106,8 @@ void read_stages(const Json& setup, PublishedPlan& plan) {
     refuse("its stages do not fill its nodes");
 }
 
-// A node of a kind with the site's parts, under the choices, and with as many GPUs as it uses.
+// A node of a kind with the site's parts, under the choices, and with as many GPUs as a replica of
+// a stage uses. A node of 8 GPUs may give only 2, which then have no more than 2 NICs.
 Json node_of(const PublishedPlan& plan, const std::string& kind, const std::vector<Json>& choices) {
   Json node = facts().at("nodes").at(kind);
   node.merge_patch(facts().at("sites").at(plan.site).value("node", Json::object()));
@@ -118,7 +120,8 @@ Json node_of(const PublishedPlan& plan, const std::string& kind, const std::vect
   return node;
 }
 
-// The nodes stage by stage, which is the order of the ranks.
+// The nodes stage by stage, which is the order of the ranks. The kind of the first node is the
+// usual one; nodes of other kinds are listed under "others" by their numbers.
 Json cluster_of(const PublishedPlan& plan, const std::vector<Json>& choices) {
   std::map<std::string, std::vector<std::size_t>> by_kind;
   std::size_t nodes = 0;
@@ -146,6 +149,8 @@ PublishedPlan read_plan(const Json& setup) {
   return plan;
 }
 
+// An entry or a choice without a model or a site is for all of them. The data file must have the
+// choice that is supposed for each site.
 std::vector<PlanUnknown> plan_unknowns(const PublishedPlan& plan) {
   std::vector<PlanUnknown> unknowns;
   for (const Json& entry : facts().at("unstated")) {
@@ -184,6 +189,7 @@ Json plan_document(const PublishedPlan& plan, const std::vector<PlanUnknown>& un
   document["training"].update({{"sequence_length", plan.sequence_length},
                                {"micro_batch_size", plan.micro_batch},
                                {"global_batch_size", plan.batch}});
+  // Later patches win: the plan over the common scenario, the site over the plan, choices over all.
   document.merge_patch(facts().at("sites").at(plan.site).at("scenario"));
   for (const Json& choice : chosen) document.merge_patch(choice.value("scenario", Json::object()));
   return document;

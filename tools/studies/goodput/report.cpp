@@ -80,6 +80,7 @@ std::optional<ValueRange> range_of_run(const GoodputReport& report) {
   for (const SampledRun& run : report.result.runs)
     samples.push_back(is_of_days(report) ? report.job.tokens_of(static_cast<double>(run.steps))
                                          : run.wall_s);
+  // The range is one of logarithms. A run that trains no token has none.
   if (samples.empty() || std::ranges::min(samples) <= 0.0) return {};
   return range_with_step_error(samples, step->deviation());
 }
@@ -120,6 +121,7 @@ Json training_phases_json(const GoodputReport& report) {
   return list;
 }
 
+// "slowed by checkpoint" becomes the key slowed_by_checkpoint.
 std::string phase_key(std::size_t phase) {
   std::string key(kPhaseNames[phase]);
   std::replace_if(

@@ -24,7 +24,8 @@ double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
 }
 
 // Fewer replicas, each of which does as much as before: the global batch and the cluster become
-// smaller in proportion.
+// smaller in proportion. The reader checks the smaller scenario and derives what depends on its
+// sizes. It would refuse the reliability block of an elastic job with one replica left.
 Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
   if (lost == 0) return scenario;
   const Parallelism& sizes = scenario.plan.parallelism;
@@ -48,7 +49,7 @@ class FaultyJob {
 
   [[nodiscard]] const Scenario& scenario() const { return scenario_; }
 
-  // The part is in the first replica.
+  // The part is in the first replica. Replicas are alike, so which of them has it does not matter.
   void slow_part(const FailureProcess& failure, std::int64_t stage) {
     const RankId rank = grid().rank({.data = 0, .pipeline = stage});
     if (failure.component == FailingComponent::Gpu)
@@ -59,7 +60,8 @@ class FaultyJob {
     if (!nics.empty()) slow_links(nics.at(gpu_of(rank)), failure.rate_left);
   }
 
-  // All other replicas are alike or faster.
+  // A synchronous step waits for the slowest replica, so one slow replica stands for all that are
+  // as slow. All other replicas are alike or faster.
   void slow_stage_of_first_replica(std::int64_t stage, double speed) {
     const Parallelism& sizes = scenario_.plan.parallelism;
     for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
@@ -189,6 +191,7 @@ double StateSteps::move_s(const JobState& from, const JobState& to) {
 }
 
 Scenario StateSteps::scenario_in(const JobState& state) const {
+  // Faults name parts of the smaller cluster, so the replicas leave first.
   FaultyJob job(with_fewer_replicas(scenario_of(state.phase), state.replicas_lost));
   for (const SlowPart& part : state.slow)
     job.slow_part(scenario_.reliability->failures[part.cause], part.stage);

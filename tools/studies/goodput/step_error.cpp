@@ -24,6 +24,9 @@ double mixture_quantile(const std::vector<double>& samples, double deviation, do
   };
   const auto [least, most] = std::ranges::minmax(samples);
   const double z = quantile(error, share) * deviation;
+  // Each component of the mixture has this quantile at its own log(value) + z. That of the mixture
+  // lies between the least and the greatest of these; a deviation more on each side gives the
+  // solver a change of sign, also where all samples are equal.
   const double from = std::log(least) + z - deviation;
   const double to = std::log(most) + z + deviation;
   std::uintmax_t steps = 200;

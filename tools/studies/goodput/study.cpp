@@ -20,7 +20,8 @@ RunLength length_of(const GoodputQuestion& question, const Job& job) {
   return {.steps = job.steps_for(question.tokens)};
 }
 
-// The memo lives as long as the jobs, which simulate other states of their clusters later.
+// The memo must live as long as the jobs, which simulate other states of their clusters later, so
+// step_in is wrapped in a function that holds it.
 std::vector<NamedJob> jobs_of(const GoodputQuestion& question) {
   const auto memo = std::make_shared<Memo>();
   std::vector<NamedJob> jobs;
@@ -48,6 +49,7 @@ GoodputReport GoodputStudy::report() const {
           .alternatives = jobs.size() > 1 ? alternatives : std::vector<Alternative>{}};
 }
 
+// The first run again: equal arguments give equal runs, so no run needs to keep its events.
 std::vector<RunEvent> GoodputStudy::events() const {
   std::vector<RunEvent> events;
   (void)sampled_run(jobs.front().job, length, seed, 0, &events);
@@ -66,6 +68,7 @@ GoodputStudy goodput_study(const GoodputQuestion& question) {
                      .result = {},
                      .alternatives = {}};
   const Job& job = study.jobs.front().job;
+  // Tokens become steps of the first job. Alternatives with other batches do as many steps.
   study.length = length_of(question, job);
   GoodputOptions options{.file = first.file,
                          .length = study.length,

@@ -71,6 +71,8 @@ TextTable cause_table(const GoodputReport& report) {
   return table;
 }
 
+// Tables align their columns to the right. A bar of the whole width, 50 characters, begins at the
+// left.
 TextTable phase_table(const GoodputReport& report) {
   TextTable table({"time by phase (mean)", "time", "share", ""});
   const double wall_s = report.result.wall_s.mean;

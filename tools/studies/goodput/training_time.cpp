@@ -22,6 +22,7 @@ double TrainingTime::after_stalls(double step) const {
 
 double TrainingTime::before_stalls(double step) const {
   double seconds = (step - begin_) * step_s_;
+  // The stalls of `step` itself come after its work, so only those of the steps before it count.
   const double passed = std::max(step - 1.0, begin_);
   for (const RegularStall& stall : stalls_) seconds += times(stall, passed) * stall.stall_s;
   return seconds;
@@ -39,6 +40,7 @@ double TrainingTime::passed_by(double seconds) const {
   const double first = std::ceil(begin_);
   double low = std::max(first, std::floor(begin_ + (seconds - all_s) / mean_s) - 1.0);
   double high = std::max(first, std::floor(begin_ + (seconds + all_s) / mean_s) + 2.0);
+  // Only the first whole step can still be under way here: any larger `low` is below the bound.
   if (after_stalls(low) > seconds) return begin_;
   while (high - low > 1.0) {  // after_stalls(low) <= seconds < after_stalls(high)
     const double middle = std::floor((low + high) / 2.0);
@@ -52,6 +54,8 @@ TrainingTime::Split TrainingTime::split(double seconds) const {
   Split split{.position = passed, .passed = passed, .stalls_s = {}};
   for (const RegularStall& stall : stalls_)
     split.stalls_s.push_back(times(stall, passed) * stall.stall_s);
+  // The rest lies within one step and the stalls after it, which pass in the order of the list.
+  // Until the work is done, the position is a fraction of that step.
   double left = seconds - after_stalls(passed);
   const double next = std::floor(passed) + 1.0;
   const double work_s = std::min(left, (next - passed) * step_s_);

@@ -57,7 +57,8 @@ BarPart part_of(const LinkStateSpan& span) {
       .name = kNames[use], .colour = kColours[use], .value = seconds, .text = time_text(seconds)};
 }
 
-// Spans that are too short to be seen become part of the one before them.
+// Spans that are too short to be seen become part of the one before them. A step may have thousands
+// of flows, and the page would hold a rectangle for each.
 std::vector<LinkStateSpan> visible(const std::vector<LinkStateSpan>& spans, double shortest_s) {
   std::vector<LinkStateSpan> all;
   for (const LinkStateSpan& span : spans) {

@@ -78,6 +78,8 @@ std::string power_sentence(const Jobs& jobs, const JobsResult& result) {
         power->peaks.rack_change_w[2] / 1e3);
   const auto has_power = [](const JobSpec& job) { return job.scenario && job.scenario->power; };
   if (std::ranges::none_of(jobs.all, has_power)) return "";
+  // The power of the cluster is known only if each training job has a block `power`, so one lacks
+  // it here.
   const auto without = std::ranges::find_if(
       jobs.all, [&](const JobSpec& job) { return job.scenario && !has_power(job); });
   return fmt::format("POWER AND ENERGY ARE NOT REPORTED: job {} has no block \"power\".",
@@ -112,6 +114,8 @@ struct SharedKind {
 
 // Returns one row for each kind of link and set of jobs, those that limit flows first.
 std::vector<std::pair<const LinkSharing*, SharedKind>> by_kind(const JobsResult& result) {
+  // A fat tree has many link classes of one kind with the same jobs on them. One row counts their
+  // links and shows the longest times among them.
   std::map<std::tuple<bool, LinkKind, std::vector<std::uint32_t>>, std::size_t> row_of;
   std::vector<std::pair<const LinkSharing*, SharedKind>> rows;
   for (const LinkSharing& one : result.sharing) {

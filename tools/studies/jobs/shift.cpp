@@ -28,6 +28,7 @@ ShiftTrial trial_of(const Jobs& jobs, const JobsOptions& options, Memo& memo) {
     trial.starts_s.push_back(jobs.all[i].start.value());
     trial.priorities.push_back(jobs.all[i].priority);
     trial.slowdowns.push_back(result.jobs[i].slowdown());
+    // Traffic is there to disturb the jobs that train, so its own slowdown is no aim.
     if (trains && !jobs.all[i].scenario) continue;
     const auto share = static_cast<double>(result.jobs[i].gpus.size());
     gpus += share;
@@ -65,6 +66,8 @@ class Search {
 
 }  // namespace
 
+// The search is greedy, job by job: with n jobs and p starts it simulates at most (n - 1) p times
+// and not p^(n - 1) times. The first job stays, since only differences of starts matter.
 ShiftSearch search_starts(const Jobs& jobs, std::uint32_t points, const JobsOptions& options,
                           Memo& memo) {
   const JobsResult together = simulate_jobs(jobs, options, memo);
@@ -80,6 +83,7 @@ ShiftSearch search_starts(const Jobs& jobs, std::uint32_t points, const JobsOpti
   return search.found();
 }
 
+// Equal shares are a trial too, so a file with other shares may fall back to them.
 ShiftSearch search_priorities(const Jobs& jobs, double weight, const JobsOptions& options,
                               Memo& memo) {
   Jobs equal = jobs;

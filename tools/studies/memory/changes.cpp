@@ -121,7 +121,8 @@ bool turn_on(bool& flag) {
 }
 
 // The search never combines two changes of one kind. Milder and stronger variants are therefore
-// separate entries.
+// separate entries. A change need not be legal: the checks of scenarios refuse, for example, more
+// expert ranks than experts.
 std::vector<FitChange> all_changes() {
   return {
       {"recompute", [](Knobs& k) { return recompute_modules_of(k, {}); }},
@@ -155,6 +156,8 @@ std::vector<FitChange> all_changes() {
        }},
       {"tensor",
        [](Knobs& k) {
+         // Without it, each tensor rank holds the activations outside of attention and feed-forward
+         // whole, so that more ranks would free less.
          k.parallelism.sequence_parallel = true;
          return trade(k, &Parallelism::tensor);
        }},

@@ -51,7 +51,8 @@ std::int64_t sum(const std::vector<std::int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
-// The most that the stage holds in each of `columns` equal parts of the step.
+// The most that the stage holds in each of `columns` equal parts of the step. Each point of the
+// curve holds until the next one, so it counts in every column between them.
 std::vector<std::int64_t> peaks_over_time(const RunView& view, std::uint32_t rank_class,
                                           std::size_t columns) {
   const auto curve = view.memory_curve_of(rank_class);

@@ -12,6 +12,11 @@
 
 namespace trainyard {
 
+// The library writes one entry for each event of the job: its start, its end, the start of each
+// step, and the begin and the end of some phases. Entries tell no failures. A second start of the
+// job means that the first attempt stopped, so the interruptions follow from the starts, after all
+// entries are read. Keys that are not known here are counted in a note.
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -64,6 +69,7 @@ class CloudEvents {
   std::string place_word_;  // "line" or "entry"
   RunLog log_;
   std::set<std::string> jobs_;
+  // Times of the begin and of the end of the job, one for each attempt.
   std::vector<double> starts_, ends_;
   std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> pairs_;  // by name
   std::size_t others_ = 0;
@@ -79,6 +85,9 @@ double CloudEvents::number(const CloudEntry& entry, const char* key) const {
   return value.get<double>();
 }
 
+// The begin and the end of a phase are separate entries in any order, so both are collected under
+// "key of the begin/name" and paired in `result`. Custom events have a type, by which they are told
+// apart.
 bool CloudEvents::phase_of(const CloudEntry& entry) {
   for (const CloudPhase& one : kCloudPhases) {
     const std::string name = entry.payload->value("custom_badput_event_type", one.name);
@@ -126,6 +135,7 @@ void CloudEvents::add(const CloudEntry& entry) {
   } else if (payload.contains("job_end_time")) {
     ends_.push_back(number(entry, "job_end_time"));
   } else if (payload.contains("step_start_time")) {
+    // When step k (from 0) starts, k steps are complete.
     log_.marks.push_back({.time_s = number(entry, "step_start_time"),
                           .steps = number(entry, "step_count"),
                           .place = entry.place});
@@ -145,6 +155,7 @@ void CloudEvents::add_restarts() {
     };
     for (const StepMark& mark : log_.marks) see(mark.time_s);
     for (const PhaseSpan& span : log_.spans) see(span.end_s);
+    // The last step or phase of the attempt, before the entries of the job's end are looked at.
     const double event_s = last_s;
     for (const double end_s : ends_) see(end_s);
     const bool ended = last_s > event_s;
@@ -170,6 +181,8 @@ RunLog CloudEvents::result() && {
     std::ranges::sort(ends);
     const auto phase = std::ranges::find_if(
         kCloudPhases, [&](const CloudPhase& one) { return name.starts_with(one.begin); });
+    // A begin belongs to the first end after it, unless the phase begins again before that end, as
+    // after a crash within the phase.
     for (const double begin_s : begins) {
       const auto end = std::ranges::upper_bound(ends, begin_s);
       const auto next = std::ranges::upper_bound(begins, begin_s);

@@ -137,6 +137,7 @@ std::string gaps_table(const FitReport& report) {
   };
   if (report.fit.gaps) row("all failures", *report.fit.gaps);
   for (const CauseFit& one : report.fit.causes)
+    // The row of a cause that has all failures of the log would repeat that of all failures.
     if (one.gaps && one.events < report.fit.failures) row(one.cause, *one.gaps);
   if (!report.log.reconstructed.empty())
     return "  gaps between failures are not tested, since their times are reconstructed\n";

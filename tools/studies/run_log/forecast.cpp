@@ -15,7 +15,8 @@ namespace trainyard {
 
 namespace {
 
-// Factors on the means of the fit.
+// Factors on the means of the fit. Without rates by cause, the factor of all rates holds for each
+// cause.
 struct DrawnInputs {
   std::vector<double> rates;  // by cause of the job
   double all_rates = 1.0;
@@ -23,6 +24,8 @@ struct DrawnInputs {
   double step = 1.0;
 };
 
+// Weights of a Bayesian bootstrap: exponential numbers over their sum have the Dirichlet
+// distribution of (1, ..., 1).
 double exponential(Random& random) { return -std::log1p(-random.uniform()); }
 
 double drawn_rate(const GammaRate& rate, Random& random) {
@@ -54,7 +57,8 @@ void draw_rates(const LogFit& fit, const Job& job, Random random, DrawnInputs& d
   }
 }
 
-// A recovery drawn from the logged ones with random weights.
+// A recovery drawn from the logged ones with random weights. The weights stay the same for all
+// draws of one run.
 class WeightedRecoveries {
  public:
   WeightedRecoveries(const std::vector<double>& times_s, Random& random) : times_s_(times_s) {
@@ -62,6 +66,7 @@ class WeightedRecoveries {
     for (std::size_t i = 0; i < times_s.size(); ++i) sums_.push_back(sum += exponential(random));
   }
   [[nodiscard]] double draw(Random& random) const {
+    // Rounding may give the sum itself; the index stays within the list.
     const auto found = std::ranges::upper_bound(sums_, random.uniform() * sums_.back());
     return times_s_[std::min<std::size_t>(static_cast<std::size_t>(found - sums_.begin()),
                                           times_s_.size() - 1)];
@@ -72,6 +77,9 @@ class WeightedRecoveries {
   std::vector<double> sums_;
 };
 
+// The run needs one factor on all phases of the recovery: the mean of as many drawn recoveries as
+// failures are to come, over the mean of the log. Fewer than two recoveries tell nothing about
+// their spread.
 double draw_recovery(const std::vector<double>& times_s, double failures, Random random) {
   const double mean = times_s.empty() ? 0.0
                                       : std::accumulate(times_s.begin(), times_s.end(), 0.0) /
@@ -84,6 +92,7 @@ double draw_recovery(const std::vector<double>& times_s, double failures, Random
   return sum / static_cast<double>(count) / mean;
 }
 
+// The samples of the bootstrap are the segments between interruptions, each with a random weight.
 double draw_step(const LogFit& fit, Random random) {
   double steps = 0.0;
   double time_s = 0.0;
@@ -115,6 +124,8 @@ class Forecasting {
   Forecasting(const LogFit& fit, const Job& job, const ForecastOptions& options)
       : job_(job), options_(options) {
     const double failures = options.steps * job.step_s * fit.failure_rate.mean();
+    // Each input has its own sequence of random numbers, so one more draw in one does not change
+    // the others.
     const Random random = Random(options.seed).split("forecast");
     for (std::size_t i = 0; i < options.runs; ++i) {
       DrawnInputs drawn;
@@ -127,10 +138,14 @@ class Forecasting {
   Forecast result();
 
  private:
+  // The index is that of the run's random numbers. Inputs that differ see the same random numbers
+  // at the same index.
   [[nodiscard]] double time_s(const DrawnInputs& drawn, std::size_t index) const {
     return sampled_run(with_inputs(job_, drawn), {.steps = options_.steps}, options_.seed, index)
         .wall_s;
   }
+  // Half of the runs, since this is done seven times: for two values of three inputs, and for
+  // chance alone.
   [[nodiscard]] Summary times_s(const DrawnInputs& drawn) const {
     std::vector<double> times;
     for (std::size_t i = 0; i < options_.runs / 2; ++i) times.push_back(time_s(drawn, i));
@@ -167,6 +182,7 @@ Forecast Forecasting::result() {
   add_input("failure rates", &DrawnInputs::all_rates, forecast);
   add_input("time of recovery", &DrawnInputs::recovery, forecast);
   add_input("time of a step", &DrawnInputs::step, forecast);
+  // All inputs have their means, so the runs differ only in which failures come.
   const Summary chance = times_s({});
   forecast.inputs.push_back({"which failures come", chance.p10, chance.p90});
   std::ranges::stable_sort(forecast.inputs, std::greater<>(), &ForecastInput::swing_s);

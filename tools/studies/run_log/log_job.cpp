@@ -10,6 +10,8 @@
 
 namespace trainyard {
 
+// The block goes through JSON and the reader of scenarios, so a change has the names, limits and
+// messages that it has in a scenario.
 Reliability with_changes(const RunLog& log, const Reliability& reliability,
                          const std::vector<Override>& changes) {
   nlohmann::ordered_json document{{"reliability", reliability_json(reliability)}};
@@ -57,6 +59,7 @@ Job job_of_log(const RunLog& log, const LogFit& fit, const Reliability& reliabil
   // The times of the block hold without a model, so a checkpoint needs no bytes.
   if (!reliability.checkpoint.bytes) scenario.reliability->checkpoint.bytes = Bytes{0.0};
   Job job = job_with_step(scenario, *fit.step_s);
+  // A log does not tell the layout, so all nodes count as one replica.
   job.nodes_per_replica = scenario.cluster.nodes;
   return job;
 }

@@ -71,7 +71,8 @@ std::optional<NvrxLine> nvrx_line(const std::string& file, std::size_t number,
   return found;
 }
 
-// The first and the last time of each event of one cycle, over all nodes.
+// The first and the last time of each event of one cycle, over all nodes. A phase of the job lasts
+// from the first node that begins it to the last one that completes it.
 struct Cycle {
   std::array<std::optional<double>, kNvrxEvents.size()> first, last;
   std::string node;  // that detected the failure first
@@ -98,7 +99,9 @@ void add_span(RunLog& log, RunPhase phase, std::optional<double> begin_s,
     log.spans.push_back({.begin_s = *begin_s, .end_s = *end_s, .phase = phase});
 }
 
-// The workers are stopped, the nodes meet (which waits for a spare one), and the workers start.
+// The workers are stopped, the nodes meet (which waits for a spare one), and the workers start. A
+// cycle without a failure is the first start of the job. The span of an event that the log lacks is
+// left out.
 void add_cycle(const Cycle& cycle, RunLog& log) {
   const auto failed = cycle.at(NvrxEvent::FailureDetected);
   if (failed)

@@ -10,11 +10,21 @@
 
 namespace trainyard {
 
+// The log is cut into segments at its interruptions. Each segment is a recovery, up to its first
+// count of steps, and training after it. Three passes give every second to one phase:
+// 1. Spans that overlap (a restore within a start, a save that several hosts log) become disjoint.
+// 2. From the last segment to the first, the lowest count at which a later segment begins is found.
+//    Steps above it were lost.
+// 3. The time between two counts, less the spans within, is shared between productive and redone by
+//    the steps that were kept.
+
 namespace {
 
 constexpr double kAll = std::numeric_limits<double>::infinity();
 
-// Spans that do not overlap: where several do, the time belongs to the one that began last.
+// Spans that do not overlap: where several do, the time belongs to the one that began last. A span
+// within another is the more precise statement, such as the load of a checkpoint within the start
+// of the processes.
 class DisjointSpans {
  public:
   explicit DisjointSpans(const RunLog& log);
@@ -22,6 +32,7 @@ class DisjointSpans {
   // Calls `use(span, time)` for every part of a span within the bounds.
   template <class Use>
   void within(double begin_s, double end_s, const Use& use) const {
+    // Parts are disjoint and sorted, so their ends rise too.
     auto part = std::ranges::upper_bound(parts_, begin_s, {}, &Part::end_s);
     for (; part != parts_.end() && part->begin_s < end_s; ++part)
       use(*part->span, std::min(end_s, part->end_s) - std::max(begin_s, part->begin_s));
@@ -61,6 +72,8 @@ DisjointSpans::DisjointSpans(const RunLog& log) {
     edges.push_back({end_s, false, i});
   }
   std::ranges::stable_sort(edges, {}, &Edge::time_s);
+  // The time between two neighbouring edges has the same set of open spans. The greatest begin is
+  // at the end of the set.
   std::set<std::pair<double, std::size_t>> open;  // by their begin
   double since_s = 0.0;
   for (const Edge& edge : edges) {
@@ -80,6 +93,7 @@ struct MarkedSegment {
   double kept_most = kAll;   // steps above this count were lost
 };
 
+// A count at the very time and line of an interruption belongs to the segment before it.
 bool comes_before(const StepMark& mark, const LoggedInterruption& one) {
   return std::tie(mark.time_s, mark.place) <= std::tie(one.time_s, one.place);
 }
@@ -96,6 +110,9 @@ std::vector<MarkedSegment> marked_segments(const RunLog& log) {
     while (mark != log.marks.end() &&
            (!one.interrupted || comes_before(*mark, log.interruptions[i])))
       one.marks.push_back(*mark++);
+    // In a log with steps, the first count after an interruption says when the job trains again. A
+    // log without any, such as Slurm's, says it by itself. The tolerance includes a resumption at
+    // the very begin of the segment.
     const auto up = std::ranges::upper_bound(log.resumed_s, one.segment.begin_s - 1e-9);
     if (!one.marks.empty())
       one.segment.up_s = one.marks.front().time_s;
@@ -103,6 +120,9 @@ std::vector<MarkedSegment> marked_segments(const RunLog& log) {
       one.segment.up_s = *up;
     all.push_back(std::move(one));
   }
+  // A later segment may load an older checkpoint than the next one does, so the lowest first count
+  // of all later segments decides. With segments that begin at 0, 300 and 200 steps, the first
+  // keeps 200 steps.
   double most = kAll;
   for (auto one = all.rbegin(); one != all.rend(); ++one) {
     one->kept_most = most;
@@ -111,7 +131,7 @@ std::vector<MarkedSegment> marked_segments(const RunLog& log) {
   return all;
 }
 
-// The value that so much of the weight lies below.
+// The value that so much of the weight lies below. REQUIRES: not empty.
 double weighted_quantile(const std::vector<std::pair<double, double>>& sorted, double share) {
   double weight = 0.0;
   for (const auto& [value, own] : sorted) weight += own;
@@ -123,6 +143,7 @@ double weighted_quantile(const std::vector<std::pair<double, double>>& sorted, d
   return sorted.back().first;
 }
 
+// Counts may be sparse: each pair of counts is one sample, with its number of steps as the weight.
 std::optional<StepTimes> step_times_of(const std::vector<MarkedSegment>& all,
                                        const DisjointSpans& spans) {
   std::vector<std::pair<double, double>> samples;  // time of a step, number of steps
@@ -177,7 +198,8 @@ void Splitting::add_spans(double begin_s, double end_s) {
   });
 }
 
-// The time from the interruption until the job trains.
+// The time from the interruption until the job trains, or until the next interruption. `add_spans`
+// has added the spans to the phases of the whole log, so only what they leave free is added here.
 void Splitting::recover(MarkedSegment& one) {
   RunSegment& segment = one.segment;
   const double end_s = segment.up_s.value_or(segment.end_s);
@@ -192,13 +214,15 @@ void Splitting::recover(MarkedSegment& one) {
   });
 }
 
-// The time between each two counts is productive as far as its steps were kept.
+// The time between each two counts is productive as far as its steps were kept. From 100 to 200
+// steps, if a later segment begins at 150: half of the time is productive, half is redone.
 void Splitting::train(MarkedSegment& one) {
   for (std::size_t i = 1; i < one.marks.size(); ++i) {
     const StepMark& from = one.marks[i - 1];
     const StepMark& to = one.marks[i];
     const double steps = to.steps - from.steps;
     const double time_s = free_time(from.time_s, to.time_s);
+    // Equal counts, such as a checkpoint and a step of the same number: no step explains the time.
     if (steps <= 0.0) {
       split_.not_explained_s += time_s;
       continue;
@@ -212,8 +236,12 @@ void Splitting::train(MarkedSegment& one) {
   train_after_last_count(one);
 }
 
-// After the last count before an interruption, work goes on until the next count would have come.
-// Later time is not explained: the job may have hung.
+// After the last count before an interruption, work goes on until the next count would have come,
+// `between` steps later. Later time is not explained: the job may have hung. Of that work, the
+// steps that a later segment holds (a checkpoint newer than the last count) are kept, and the rest
+// is redone. For example, counts come every 10 steps of 100 s, the last is 200, and the next
+// segment begins at 205. If the failure is 1500 s after the last count, 500 s are kept, 500 s are
+// redone, and 500 s are not explained.
 void Splitting::train_after_last_count(MarkedSegment& one) {
   const StepMark& last = one.marks.back();
   double time_s = free_time(last.time_s, one.segment.end_s);
@@ -234,7 +262,9 @@ void Splitting::train_after_last_count(MarkedSegment& one) {
   split_.not_explained_s += time_s;
 }
 
-// Training time without checkpoints and transient stalls, which a job has beside its steps.
+// Training time without checkpoints and transient stalls, which a job of `goodput` has beside its
+// steps. Evaluations and time that is not explained stay in it, so that they lengthen the fitted
+// step.
 double training_time(const RunSegment& segment, const DisjointSpans& spans) {
   double time_s = segment.end_s - *segment.up_s;
   spans.within(*segment.up_s, segment.end_s, [&](const PhaseSpan& span, double part_s) {

@@ -10,6 +10,8 @@ namespace trainyard {
 
 namespace {
 
+// Transient stalls are spans of the log, because the job stays up. Only failures and planned stops
+// are in the list of interruptions.
 std::vector<double> times_of(const RunLog& log, const InterruptionCause& cause, double begin_s) {
   std::vector<double> times;
   const auto add = [&](double time_s) {
@@ -26,6 +28,8 @@ std::vector<double> times_of(const RunLog& log, const InterruptionCause& cause, 
   return times;
 }
 
+// Run i of a variant has the seed and the index of run i of the original, so their difference comes
+// from the policies and not from the random numbers.
 std::vector<SampledRun> replayed(const Job& job, const ReplayOptions& options) {
   std::vector<SampledRun> runs;
   for (std::size_t i = 0; i < options.runs; ++i)
@@ -57,6 +61,7 @@ double first_step_s(const RunLog& log) {
   return log.marks.front().time_s;
 }
 
+// A cause that the log does not have (it comes from a preset or from --set) keeps its random times.
 Job with_trace(const RunLog& log, const LogFit& fit, Job job) {
   for (InterruptionCause& cause : job.causes)
     if (fitted_cause(fit, cause) != nullptr)

@@ -21,6 +21,9 @@ std::string_view first_line(std::string_view text) {
   return {};
 }
 
+// The launcher's events are searched in the whole text, because other output may come before them.
+// The CSV is tried after them, because a first line of such output may hold the words "time" and
+// "event" too.
 RunLog read_by_content(const std::string& file, std::string_view text) {
   const std::string_view first = first_line(text);
   const auto has = [&](std::string_view word) { return first.find(word) != std::string::npos; };
@@ -39,6 +42,8 @@ RunLog read_by_content(const std::string& file, std::string_view text) {
               "header; docs/how_to/fit_my_run_log.md describes them"});
 }
 
+// Events of one time keep the order of the lines. Where a failure and the next count of steps have
+// the same second, that order says whether the steps were complete before the failure.
 template <class Event, class Other = Event>
 bool before(const Event& a, const Other& b) {
   return std::tie(a.time_s, a.place) < std::tie(b.time_s, b.place);
@@ -54,6 +59,9 @@ void add_implied_interruptions(RunLog& log) {
       return !before(one, last) && before(one, log.marks[i]);
     });
     if (!told)
+      // The implied interruption takes the place of the mark too. `comes_before` in phases.cpp
+      // counts a mark at the very place of an interruption as earlier, so the last step before the
+      // fall stays before it.
       implied.push_back({.time_s = last.time_s, .cause = "not stated", .place = last.place});
   }
   if (implied.empty()) return;
@@ -64,6 +72,8 @@ void add_implied_interruptions(RunLog& log) {
   log.interruptions.insert(log.interruptions.end(), implied.begin(), implied.end());
 }
 
+// The log covers all of its events. A span may end after the last step, and rows `begin` and `end`
+// may lie outside of all steps.
 void add_bounds(RunLog& log) {
   bool first = true;
   const auto include = [&](double time_s) {

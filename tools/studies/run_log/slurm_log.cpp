@@ -11,9 +11,15 @@
 
 namespace trainyard {
 
+// Each allocation is one attempt of the run: the job is up at its start and interrupted at its end,
+// and the time until the next allocation is the wait in the queue. Allocations must not overlap,
+// because two jobs at one time are not attempts of one run.
+
 namespace {
 
-// How an allocation ended (Slurm, sacct, "JOB STATE CODES").
+// How an allocation ended (Slurm, sacct, "JOB STATE CODES"). sacct does not say whether a preempted
+// job, or one at its time limit, wrote a checkpoint before its end; both count as fatal, so work
+// may be lost.
 struct SlurmState {
   std::string_view word;
   std::optional<FailureKind> kind;  // nothing: it goes on, or ended well
@@ -51,7 +57,8 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-// "2-03:04:05", "03:04:05" or "04:05" in seconds.
+// "2-03:04:05", "03:04:05" or "04:05" in seconds. `timestamp` serves as the reader of plain
+// numbers.
 std::optional<double> elapsed(std::string_view text) {
   double days = 0.0;
   if (const std::size_t dash = text.find('-'); dash != std::string_view::npos) {
@@ -124,6 +131,8 @@ std::optional<Allocation> SlurmTable::allocation(std::string_view line, std::siz
                 fmt::format("has {} fields, the header has {}", fields_.size(), columns_.size()),
                 "print the table with --parsable2");
   const std::string start = field("Start");
+  // sacct prints the steps of a job ("1234.batch", "1234.0") as rows of their own, within the time
+  // of the job.
   if (field("JobID").find('.') != std::string::npos || start == "Unknown" || start == "None")
     return {};
   Allocation one{.job = field("JobID"),
@@ -148,10 +157,13 @@ std::optional<Allocation> SlurmTable::allocation(std::string_view line, std::siz
 }
 
 void add_allocation(const Allocation& one, bool last, RunLog& log) {
+  // Without steps in the log, the job counts as up from the start of its allocation.
   log.resumed_s.push_back(one.start_s);
   log.bounds_s.insert(log.bounds_s.end(), {one.start_s, one.end_s});
   log.nodes = std::max(log.nodes, one.nodes);
   const bool ended_well = one.state.word == "COMPLETED";
+  // A run that ends well in the middle of the log continues in the next allocation, which is a
+  // planned restart.
   if (!one.state.kind || (last && ended_well)) return;
   log.interruptions.push_back({.time_s = one.end_s,
                                .kind = *one.state.kind,

@@ -30,6 +30,7 @@ class Parts {
     const std::string_view word = rest_.substr(0, count);
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || word.size() < count || end != word.data() + count) return {};
+    // from_chars takes a minus sign, which no part of a date has.
     if (word.front() == '-' || value < least || value > most) return {};
     rest_.remove_prefix(count);
     return value;
@@ -75,6 +76,7 @@ std::optional<double> seconds_of_day(Parts& parts) {
   if (!minute) return {};
   double seconds = *hour * kHour + *minute * kMinute;
   if (!parts.skip(":")) return seconds;
+  // 60 is a leap second, which ISO 8601 allows.
   const auto second = parts.digits(2, 0, 60);
   if (!second) return {};
   return seconds + *second + parts.fraction();
@@ -87,6 +89,8 @@ std::optional<double> zone(Parts& parts) {
   if (!east && !parts.skip("-")) return {};
   const auto hours = parts.digits(2, 0, 14);
   if (!hours) return {};
+  // The minutes of the zone may follow a colon ("+05:30"), follow directly ("+0530") or be absent
+  // ("+05").
   const bool ends = !parts.skip(":") && parts.empty();
   const auto minutes = ends ? std::optional(0) : parts.digits(2, 0, 59);
   if (!minutes) return {};
@@ -109,6 +113,8 @@ std::optional<Timestamp> date(std::string_view text) {
 
 }  // namespace
 
+// A plain number is tried first. A date is no plain number, since from_chars stops at its first
+// dash, before the end of the text.
 std::optional<Timestamp> timestamp(std::string_view text) {
   double seconds = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);

@@ -76,7 +76,8 @@ std::vector<ScheduleStep> sample_list(const std::vector<ScheduleStep>& list,
 }
 
 // The sample of a plan with the schedule `lists`. The whole lists are the sample if microbatches
-// differ (documents are drawn, experts are loaded unevenly) or are few.
+// differ (documents are drawn, experts are loaded unevenly) or are few. Where two directions share
+// the pipeline (weight_copies() is 2), each has chunks and microbatches of its own.
 StepSample sample_of(const TrainingPlan& plan, const ScheduleLists& lists) {
   const std::int64_t count = kOfEachChunk * weight_copies(plan.parallelism);
   if (!microbatches_are_equal(plan) || plan.microbatches() <= count) return {plan, lists};
@@ -147,6 +148,7 @@ class Play {
       done(*output, stage, step) = start + least.output_s;
     if (step.overlapped) blocks_[rank] = {free_s_[rank], least.occupied_s};
     const double end = start + least.occupied_s;
+    // The kernels of both steps share the compute stream, so a block lasts at least their sum.
     free_s_[rank] =
         ends_block ? std::max({free_s_[rank], end,
                                blocks_[rank].begin_s + blocks_[rank].forward_s + least.occupied_s})
@@ -350,6 +352,7 @@ LayoutBound Bounder::bound(const TrainingPlan& plan) const {
                                         .chunks = static_cast<std::size_t>(shape.chunks),
                                         .times = machine_->times,
                                         .kernels_only = may_overlap(plan, lists)});
+    // Ranks of one stage may run different programs. Their least holds for each of them.
     found.at(stage) = found[stage] ? least_of(*found[stage], least) : least;
   }
   std::vector<RankLeast> ranks;

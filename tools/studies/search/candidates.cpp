@@ -28,6 +28,8 @@ std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
   for (std::size_t i = begin; i < end; ++i) {
     try {
       const TrainingPlan& plan = layouts[i]->plan;
+      // A bound of zero prunes nothing. Copies that do not divide are reported by the reader when
+      // the layout is simulated.
       const bool boundless = question.exhaustive || !replicas_divide_into_copies(plan);
       const LayoutBound bound = boundless ? LayoutBound{} : bounder.bound(plan);
       rows.push_back({{"step_time_s", bound.step_time_s}, {"peak_bytes", bound.peak_bytes}});

@@ -9,6 +9,7 @@ namespace trainyard {
 
 namespace {
 
+// Every replica does the same whole number of microbatches.
 bool batch_divides(const TrainingPlan& plan) {
   const Training& training = plan.training;
   return training.micro_batch_size > 0 &&
@@ -32,6 +33,7 @@ bool sequence_divides(const TrainingPlan& plan) {
   // a zigzag gives each context rank two chunks
   const std::int64_t chunks = p.context_split == ContextSplit::Zigzag ? 2 : 1;
   const std::int64_t pieces = p.context > 1 ? chunks * p.context : 1;
+  // Ranks that share a sequence join partial results by the log-sum-exp of the flash kernel.
   const bool joins = p.context == 1 || plan.training.attention == AttentionKind::Flash;
   return joins &&
          plan.training.sequence_length % (pieces * (p.sequence_parallel ? p.tensor : 1)) == 0;
@@ -54,7 +56,10 @@ bool schedule_exists(const TrainingPlan& plan) {
   const FoundSchedule schedule = open_schedule(p.schedule);
   if (!schedule || schedule->refusal(pipeline_shape(plan))) return false;
   const StagePlacement placement = schedule->placement();
+  // Such schedules send in both directions between two ranks at once. Blocking sends would
+  // deadlock.
   if (placement != StagePlacement::Wrap && !p.overlap_p2p) return false;
+  // Every stage is on two ranks, whose gradients and weights cannot be sharded.
   if (placement == StagePlacement::Bidirectional && p.zero_stage > 1) return false;
   if (!plan.experts.overlap_dispatch) return true;
   return schedule->may_overlap_pairs(p.pipeline);

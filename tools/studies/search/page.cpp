@@ -37,6 +37,7 @@ std::string pareto_chart(const SearchResult& result) {
   for (const FoundLayout& found : result.fitting) {
     least_s = std::min(least_s, found.figures.step_time_s);
     most_s = std::max(most_s, found.figures.step_time_s);
+    // The axis goes up to the capacity, so that the chart shows how much memory is left.
     most_bytes = std::max({most_bytes, found.figures.peak_bytes, found.figures.capacity_bytes});
   }
   return xy_chart({.title = "Step time against peak memory of every simulated layout that fits",
@@ -93,6 +94,7 @@ std::string sizes_chart(const SearchResult& result) {
   std::vector<ParallelLine> lines(layouts.size());
   for (const LayoutField& field : layout_fields()) {
     const std::vector<std::string> values = values_of(field, layouts);
+    // A field that is the same in all layouts gets no axis.
     if (values.size() < 2) continue;
     axes.push_back(listed_scale(field.name, values));
     for (std::size_t i = 0; i < layouts.size(); ++i)

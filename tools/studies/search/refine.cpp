@@ -122,6 +122,7 @@ void add_algorithms(std::size_t number, const FoundLayout& found, GroupKind kind
     const bool plain = algorithm != nullptr && algorithm->is_plain();
     Try change{.layout = number, .what = group, .changes = {}, .plain = plain};
     TrainingPlan with = plan;
+    // An all_gather and its reduce_scatter get the same algorithm, so one name describes a change.
     for (const CollectiveOp op : ops) {
       with.collectives.algorithm[kind][op] = name;
       change.changes.push_back(
@@ -228,6 +229,7 @@ class Refining {
     std::vector<Layout> layouts;
     std::vector<Candidate> candidates;
     std::vector<const Try*> combinations;
+    // Candidates point into `layouts`, which therefore must not be moved.
     layouts.reserve(together.size());
     for (const Try& change : together) {
       layouts.push_back(changed(best_[change.layout].layout, change.changes));
@@ -286,6 +288,8 @@ class Refining {
 
   // NCCL is simulated at its measured rates, but algorithms by name at the links' full rates. So a
   // gain over NCCL counts only if the layout is also quicker than with the plain algorithm by name.
+  // A plain algorithm that is not quicker than the original layout has no entry: every gain over
+  // the layout is then one over it, too.
   void keep_fair_gains() {
     std::erase_if(gains_, [&](const auto& entry) {
       const auto plain = plain_s_.find(entry.first);

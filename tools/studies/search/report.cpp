@@ -136,6 +136,7 @@ std::vector<std::string> why_first(const SearchResult& result) {
   std::vector<std::string> lines;
   std::vector<std::string> said;
   const auto compare = [&](const char* what, auto size) {
+    // The best layouts are sorted, so this is the best one with another value.
     const auto other = std::find_if(
         result.best.begin() + 1, result.best.end(),
         [&](const auto& found) { return size(found.layout.plan) != size(first.layout.plan); });
@@ -204,7 +205,8 @@ std::string counts_text(const SearchResult& result) {
       2);
 }
 
-// The text as one word of a POSIX shell: quoted if it has characters that a shell reads.
+// The text as one word of a POSIX shell: quoted if it has characters that a shell reads. A quote
+// within it ends the quoted part, follows escaped, and opens the next part: '\''.
 std::string shell_word(const std::string& text) {
   const auto is_plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -342,6 +344,7 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result) + refusal_text(result);
   if (result.best.empty()) {
     const bool ended = result.counts.not_reached + result.counts.combinations_not_read > 0;
+    // A search that was ended early can only say that it has found none so far.
     const bool none = !ended && result.counts.refused == result.counts.legal;
     return (none    ? "Every layout is refused.\n"
             : ended ? "No layout that fits was found so far.\n"

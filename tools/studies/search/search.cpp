@@ -115,6 +115,8 @@ class Simulation {
   // Simulates the candidates that may be in the answer, in their order. `last` means that no other
   // work is left after them, so that the progress can be shown.
   void run(const std::vector<Candidate>& candidates, bool last) {
+    // A candidate is judged by the results of all earlier batches. Those of its own batch come
+    // later, so a few layouts are simulated that a search one by one would prune.
     std::vector<const Candidate*> wave;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const Candidate& candidate = candidates[i];
@@ -286,6 +288,7 @@ class Searching {
     result_.front = pareto(simulation_.fitting);
     sort_by_objective(question_.objective, simulation_.fitting);
     result_.best = best_rows(simulation_.fitting, question_.top);
+    // `fitting` is by time, whatever the objective is.
     sort_by_time(simulation_.fitting);
     result_.fitting = std::move(simulation_.fitting);
     if (question_.refine && question_.objective == SearchObjective::Time)

@@ -12,6 +12,8 @@ namespace trainyard {
 
 namespace {
 
+// The flows of a phase may slow one another down. Here each has its links for itself, so the result
+// is a lower bound.
 double flow_seconds(const Cluster& cluster, const MultiLinkFlow& flow) {
   double payload = 0.0;
   for (const LinkLoad& load : flow.loads) payload = std::max(payload, load.bytes);
@@ -175,6 +177,8 @@ class RankReader {
       end_s_[i] = start_s + (follows ? seconds_of(op) : 0.0);
       stream_s[op.stream] = end_s_[i];
       if (is_step_kernel(op)) least.occupied_s = end_s_[i];
+      // The first send decides when another stage may begin. A step that sends nothing has its
+      // output at its end.
       if (op.kind == OpKind::Send && sent_s < 0.0) sent_s = start_s;
     }
     least.output_s = sent_s < 0.0 ? least.occupied_s : std::min(sent_s, least.occupied_s);

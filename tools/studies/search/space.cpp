@@ -430,6 +430,9 @@ class FamilyReader {
       const std::size_t number = (last_ + i) % tries_->size();
       try {
         Scenario base = load_variant((*tries_)[number], further);
+        // Family::changed() sets the context only where it differs from that of the base. The sizes
+        // that were tried are not part of the family's variant, so the context must be that of the
+        // scenario.
         base.plan.parallelism.context = scenario_.plan.parallelism.context;
         last_ = number;
         return base;
@@ -445,6 +448,7 @@ class FamilyReader {
     constexpr std::size_t kTries = 64;
     Layouts all;
     Family(scenario_, space_.scenario, space_.over).enumerate(all);
+    // Evenly spread over the enumeration, so that the tries differ in all sizes.
     const std::size_t step = std::max<std::size_t>(1, all.legal.size() / kTries);
     tries_.emplace();
     for (std::size_t i = 0; i < all.legal.size(); i += step)
@@ -488,6 +492,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   const std::vector<Variant> combinations = grid("", foreign_axes(space.over));
   Layouts layouts{.legal = {}, .further = combinations.size()};
   FamilyReader reader(space, scenario);
+  // A family that no sizes make legal is left out. Its error matters only if all families are.
   std::optional<InputError> refusal;  // of the last family that is not legal
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     if (i > 0 && enumeration.end && enumeration.end()) {

@@ -39,11 +39,14 @@ double step_s(Scenario scenario, std::uint64_t seed, DocumentBalance balance) {
 BatchTimes over_batches(const Scenario& scenario, const OverBatchesOptions& options) {
   refuse_without_draws(scenario);
   const Documents& documents = scenario.plan.documents;
+  // With drawn documents, each batch is simulated as drawn and balanced, whichever of the two the
+  // scenario has. The report compares them on equal documents.
   std::vector<DocumentBalance> balances{documents.balance};
   if (documents.drawn())
     balances = {DocumentBalance::None, documents.balance == DocumentBalance::None
                                            ? DocumentBalance::Documents
                                            : documents.balance};
+  // Task i is batch i % batches with balance i / batches: all batches as drawn, then all balanced.
   const std::size_t all = options.batches * balances.size();
   std::vector<double> times(all);
   std::size_t done = 0;
@@ -51,6 +54,7 @@ BatchTimes over_batches(const Scenario& scenario, const OverBatchesOptions& opti
   run_in_processes(
       all, {.work =
                 [&](std::size_t i) {
+                  // fmt writes as many digits as it takes to read the same number back.
                   return fmt::format("{}", step_s(scenario, scenario.seed + i % options.batches,
                                                   balances[i / options.batches]));
                 },

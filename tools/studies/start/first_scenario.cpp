@@ -110,6 +110,8 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
       refused = error;  // illegal for this model; the next layout may be legal
     }
   }
+  // Where no layout is legal, the reason lies in the model or in the numbers of GPUs, and the last
+  // refusal names it. Where some were simulated, memory was the obstacle.
   if (!ran && refused) throw InputError(*refused);
   throw RunError(
       fmt::format("no layout of {} on {} GPUs fits their memory: take more nodes, or shorter "

@@ -38,8 +38,8 @@ std::vector<std::string> split_outside(const std::string& text, char separator) 
   return parts;
 }
 
-// The overrides of one line. A word without "=" after a space belongs to the value before it ("500
-// ns").
+// The overrides of one line. A value may contain spaces: a word without "=" belongs to the value
+// before it ("500 ns"). Brackets, braces and quotes keep a JSON value together.
 std::vector<Override> overrides_of(const std::string& line, const std::string& place) {
   std::vector<std::string> texts;
   for (const std::string& word : split_outside(line, ' ')) {

@@ -47,6 +47,8 @@ std::vector<Varying> varying_fields(const SweepRows& rows) {
   for (const std::string& path : paths) {
     Varying field = varying_of(rows, short_name(path, paths), path);
     if (field.values.size() < 2) continue;
+    // Equal indices in every row: the fields change together, such as tensor=2,4 with data=4,2, and
+    // one axis shows both.
     const auto same = std::ranges::find(fields, field.at, &Varying::at);
     if (same != fields.end()) {
       join(*same, field);
@@ -185,6 +187,8 @@ std::string parallel(const SweepRows& rows, const std::vector<Varying>& fields,
          parallel_chart(metric + " over the fields that vary", axes, lines);
 }
 
+// One field needs a curve, and two a heat map with curves. More do not fit into a plane, so each
+// gets an axis of its own.
 std::string charts(const SweepRows& rows, const std::string& metric) {
   const std::vector<Varying> fields = varying_fields(rows);
   const std::vector<Run> runs = runs_of(rows, fields, metric);

@@ -15,6 +15,7 @@ namespace trainyard {
 
 namespace {
 
+// Sizes of the picture in pixels.
 constexpr double kLeft = 80.0, kTop = 50.0, kWidth = 600.0, kHeight = 400.0;
 
 [[noreturn]] void refuse(std::string problem, std::string hint) {
@@ -47,6 +48,7 @@ class GridCells {
     for (const SweepRow& row : rows) {
       if (row.row.is_null()) continue;
       const auto value = row_number(row.row, plot.metric);
+      // The changes of every variant (--set) are not on an axis, so they are not part of the key.
       Variant variant = row.variant;
       variant.changes.erase(variant.changes.begin(),
                             variant.changes.begin() + static_cast<std::ptrdiff_t>(plot.common));
@@ -75,6 +77,7 @@ class GridCells {
 };
 
 // The distance of ticks: 1, 2 or 5 times a power of ten, so that there are about five up to `most`.
+// For 23 it is 5: the ticks are 0, 5, 10, 15 and 20.
 double tick_step(double most) {
   const double rough = most / 5.0;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -252,6 +255,8 @@ std::string heat_map(const SweepRows& rows, const SweepPlot& plot) {
                         kRowTitles - 10.0, y + kCellHeight / 2.0 + 4.0,
                         svg_escaped(label(down.points[i])));
     for (std::size_t j = 0; j < right.points.size(); ++j) {
+      // The key of a variant depends on the order of its changes, which is that of the axes. An
+      // axis with one value has that value.
       Variant variant{.file = rows.front().variant.file};
       for (const Axis& axis : plot.axes) {
         const std::vector<Override>& point = axis.paths == down.paths    ? down.points[i]

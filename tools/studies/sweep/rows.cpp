@@ -70,6 +70,7 @@ std::vector<ExtraColumn> extra_columns(const SweepRows& rows) {
   return columns;
 }
 
+// The cells of a run, in the order of the titles in sweep_table().
 std::vector<std::string> figure_cells(const Json& row, const std::vector<ExtraColumn>& extra,
                                       bool interval) {
   const RowFigures figures = row_figures(row);
@@ -158,7 +159,7 @@ std::string reasons_text(const SweepRows& rows) {
   return text;
 }
 
-// A row as flat columns.
+// A row as flat columns. An input and a figure may have one path, so inputs have the prefix "in.".
 Json columns_of(const Json& row) {
   Json columns = Json::object();
   for (const char* key : {"scenario", "status", "message"}) columns[key] = row.value(key, Json());
@@ -205,6 +206,7 @@ TextTable sweep_table(const SweepRows& rows) {
   const bool interval = std::ranges::any_of(
       rows, [](const SweepRow& row) { return row_figures(row.row).interval.has_value(); });
   for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak"}) titles.emplace_back(title);
+  // Behind the step, as figure_cells() puts it.
   if (interval) titles.insert(titles.end() - 3, "9 of 10 runs");
   for (const ExtraColumn& column : extra) titles.emplace_back(column.title);
   titles.insert(titles.end(), {"fits", ""});

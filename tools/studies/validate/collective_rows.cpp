@@ -110,7 +110,8 @@ std::vector<MeasuredPoint> own_points(const std::filesystem::path& file) {
   return points_of(read_nccl_log(file.string(), text, {}));
 }
 
-// The first GPUs of the first nodes, the same number on each node.
+// The first GPUs of the first nodes, the same number on each node. A measurement without a number
+// of nodes fills one node after the other.
 std::vector<std::uint32_t> group_on(const Cluster& cluster, const MeasuredPoint& point,
                                     const std::string& machine) {
   const std::uint32_t filled = cluster.facts().gpus_per_node;

@@ -123,6 +123,8 @@ Json data_sheet(const Json& profile, const PricedAs& priced) {
   return sheet;
 }
 
+// A GPU that takes its efficiencies from the one left out would still use its tables, so it is
+// priced by the other GPU too.
 void write_data_sheets(const fs::path& folder, const PricedAs& priced) {
   for (const std::string& gpu : gpu_names()) {
     const Json profile = profile_of(gpu);

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, kFeatures> kNames{
     "source",    "gpu",       "parallelism", "precision", "scale",   "framework", "model",
     "recompute", "operation", "size",        "group",     "replica", "family",    "release"};
 
-// The text before the first of the letters.
+// The text before the first of the letters: "A100-SXM4" of "A100-SXM4 (80GB)" for "(".
 std::string until(const std::string& text, const char* letters) {
   std::string part = text.substr(0, text.find_first_of(letters));
   while (!part.empty() && part.back() == ' ') part.pop_back();
@@ -35,7 +35,7 @@ std::string until(const std::string& text, const char* letters) {
 }
 
 // The parallelism as words: the dimensions with more than one rank, and how the data-parallel ranks
-// shard the state.
+// shard the state. Examples: "tp pp dp", "tp fsdp", "one GPU".
 std::string dimensions(const Json& row) {
   std::string text;
   for (const char* name : {"tp", "pp", "cp", "ep"}) {
@@ -142,6 +142,7 @@ std::string feature_of(const MeasuredRow& row, Feature feature) {
     case Feature::Replica:
       return replica(row);
     case Feature::Family:
+      // The name up to its version or size: "Llama" of "Llama-3.1 8B".
       return until(text_at(json, "/model/name", "unknown"), "-0123456789");
     case Feature::Release:
       return text_at(json, "/framework", "unknown");
@@ -179,10 +180,12 @@ nlohmann::ordered_json read_machine(const fs::path& machine) {
 
 namespace {
 
+// The columns of vTrain's table. All but the last are whole numbers.
 constexpr std::array<std::string_view, 11> kColumns{
     "gpus", "global_batch", "micro_batch", "hidden", "heads",       "layers",
     "seq",  "tp",           "dp",          "pp",     "iteration_ms"};
 
+// A line of vTrain's table; `whole` has the columns in the order of kColumns.
 struct Line {
   std::array<std::int64_t, 10> whole{};
   double iteration_ms = 0.0;
@@ -263,8 +266,9 @@ namespace {
   throw InputError(Problem{file, pointer, problem, hint});
 }
 
-// The measured step time. The data set recommends its `headline` for comparison. Otherwise the time
-// is the published one, or follows from the throughput.
+// The measured step time, or 0 without one. The data set recommends its `headline` for comparison.
+// Otherwise the time is the published one, or follows from the throughput: the tokens of a global
+// batch over those of all GPUs in a second.
 double measured_time(const Json& row) {
   for (const char* place : {"/headline/iter_time_s", "/measured/iter_time_s"}) {
     const double seconds = number_at(row, place, 0.0);

@@ -67,6 +67,7 @@ struct HostErrors {
 PreparedStep prepare(const RowTables& tables, const MeasuredRow& row) {
   PreparedStep step;
   auto document = row_scenario(tables, row);
+  // Everything but the host is prepared here. `ratio` gives the host to each replay.
   document["engine"] = "ideal";
   document["host"] = "none";
   step.scenario = read_scenario_document(row.id, document);

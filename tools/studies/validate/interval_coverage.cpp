@@ -13,6 +13,7 @@ namespace trainyard {
 
 namespace {
 
+// Runs of a class that the table shows: the share inside of fewer runs is mostly chance.
 constexpr std::size_t kClassLeast = 20;
 
 // The standard deviation of a run's error.
@@ -55,6 +56,7 @@ LeftOutClasses leave_out_classes(const std::vector<ErrorOfRun>& runs, Feature fe
     std::vector<ErrorOfRun> others;
     for (const ErrorOfRun& run : runs)
       if (class_of(run) != left_out) others.push_back(run);
+    // The class holds most of the runs: the others do not determine the deviations.
     if (others.size() < kIntervalRunsLeast) continue;
     const UncertainShares deviation = fit_deviations(others);
     for (const ErrorOfRun& run : runs) {

@@ -36,7 +36,8 @@ MemoryRow new_row(const std::string& id, const std::string& figure, double gib) 
   return {.outcome = {.id = id, .source = source_of(id), .figure = figure, .measured_gib = gib}};
 }
 
-// The settings of a figure of Korthikanti et al. 2022 as a measured run.
+// The settings of a figure of Korthikanti et al. 2022 as a measured run. A peak of 0 is present, so
+// validate() does not skip the run as one without any measurement.
 MeasuredRow run_of_figure(const Json& json) {
   const std::string mode = text_at(json, "/mode");
   const std::int64_t hidden = whole_at(json, "/config/hidden", 0);

@@ -44,8 +44,10 @@ std::map<std::string, double> kernel_seconds(const Result& run, std::size_t rank
   return seconds;
 }
 
-// Adds the step of one class to the parts: the shares of its breakdown, times its members.
-// Computation (including the optimizer's) is divided in proportion to the time of its kernels.
+// Adds the step of one class to the parts: the shares of its breakdown, times its members. Kernels
+// on several streams may overlap, so their own times can add up to more than the computation of the
+// breakdown. Computation (including the optimizer's) is therefore divided in proportion to the time
+// of its kernels.
 void add_parts(const Result& run, std::size_t rank_class, std::map<std::string, double>& parts) {
   const double members = run.partition->ranks[rank_class].members;
   const Breakdown times = breakdown(*run.workload, *run.partition, run.timeline, rank_class);

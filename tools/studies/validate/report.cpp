@@ -155,6 +155,7 @@ void collect_fits(const Json& json, std::set<std::string>& commands) {
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
     const auto text = value.is_string() ? value.get<std::string>() : std::string();
+    // A constant that was fitted alone has the command in its own source.
     const bool named = key == "source" &&
                        (text.starts_with("trainyard calibrate") || text.starts_with("fit_host"));
     if (named || (key == "command" && !text.empty())) commands.insert(text);

@@ -20,6 +20,12 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
+// The scenario is made in this order: the row's own statements (model, cluster, parallelism,
+// training), then the facts of the tables, which may override them, then the rules for whole CUDA
+// graphs. A statement that no scenario can express throws InputError, and its message becomes the
+// reason why the row has no prediction. What the row leaves out and no table knows is assumed, and
+// each assumption becomes a sentence of the scenario.
+
 namespace {
 
 constexpr std::int64_t kPositionsLeast = 2048;
@@ -42,6 +48,7 @@ struct Draft {
   throw InputError(Problem{"", pointer, problem, ""});
 }
 
+// The value of a field without which there is no scenario. 0 and null count as absent.
 std::int64_t needed(const Json& row, const std::string& pointer) {
   const std::int64_t value = whole_at(row, pointer, 0);
   if (value <= 0) cannot(pointer, "is not known");
@@ -64,6 +71,9 @@ void add_experts(const Json& row, Json& model) {
   if (dense > 0) model["ffn"] = dense;
 }
 
+// Multi-head latent attention of DeepSeek-V2 and V3: a query and a key of each head consist of a
+// part without positions (qk_nope) and a part with rotary positions (qk_rope). The value has a
+// width of its own.
 void add_latent_attention(const Json& row, Json& model) {
   const Json* mla = value_at(row, "/model/mla");
   if (mla == nullptr) return;
@@ -91,6 +101,8 @@ void add_model(Draft& draft) {
   const bool gated = truth_at(row, "/model/gated_mlp", true);
   const std::string activation = text_at(row, "/model/activation");
   const std::string attention = text_at(row, "/model/attention");
+  // A model with an activation of its own, such as Nemotron's squared ReLU, has two matrices in its
+  // feed-forward and LayerNorm, but no biases, learned positions or dropout.
   const bool gpt = !gated && activation.empty();
   const bool alibi = attention.find("alibi") != std::string::npos;
   const std::int64_t hidden = needed(row, "/model/hidden");
@@ -169,6 +181,7 @@ void add_shards(const Json& row, Json& parallelism) {
   }
   const std::int64_t replicas = whole_at(row, "/parallel/dp", 1);
   const std::int64_t context = whole_at(row, "/parallel/cp", 1);
+  // A group as large as all ranks of data and context parallelism is the default.
   for (const char* place : {"/parallel/zero1_group", "/parallel/fsdp"}) {
     const std::int64_t shard = whole_at(row, place, 0);
     if (shard > 0 && shard < replicas * context) parallelism["shard"] = shard;
@@ -191,6 +204,7 @@ void add_parallelism(Draft& draft) {
   if (context > 1) parallelism["context"] = context;
   const std::int64_t expert = whole_at(row, "/parallel/ep", 1);
   if (expert > 1) parallelism["expert"] = expert;
+  // 0: as the tensor ranks of the dense layers.
   const std::int64_t expert_tensor = whole_at(row, "/parallel/etp", 0);
   if (value_at(row, "/model/moe") != nullptr && expert_tensor > 0) {
     parallelism["expert_tensor"] = expert_tensor;
@@ -348,6 +362,8 @@ void add_attention(Draft& draft, Json& training) {
   }
 }
 
+// A row has the words of its source. Words of unknown meaning are refused, because a wrong guess
+// would look like an error of the prediction.
 void add_recompute(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/recompute", "none");
   if (value_at(draft.row, "/recompute") == nullptr)
@@ -376,6 +392,7 @@ void add_recompute(Draft& draft, Json& training) {
   }
 }
 
+// With 8-bit or 4-bit GEMMs, everything else is computed in bf16.
 void add_precision(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/precision", "BF16");
   if (value_at(draft.row, "/precision") == nullptr)
@@ -435,6 +452,8 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
   if (row.step_time_s > 0.0)
     draft.document["published"] = {{"source", source_of(row.description)},
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};
+  // Facts come after the row's own statements, which they may override, and before the rules that
+  // look at what they set, such as clamped experts.
   draft.document = with_facts(tables, row, std::move(draft.document));
   add_whole_graph(draft);
   for (Json& sentence : draft.assumptions)

@@ -121,6 +121,8 @@ void give_gpu(const std::string& profile, Json& node) {
 Json described_cluster(const MeasuredRow& row) {
   Json cluster = read_machine(row.machine);
   const std::int64_t gpus = whole_at(row.description, "/hardware/num_gpus", 0);
+  // A cluster of different nodes cannot be cut to a number of GPUs without saying which nodes are
+  // left.
   const bool uniform = cluster.contains("node") && !cluster.contains("others");
   if (gpus == 0 || !uniform) return cluster;
   Json node = cluster["node"].is_string() ? to_json(load_node(cluster["node"].get<std::string>()))
@@ -159,6 +161,7 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
                              fmt::format("{} GPUs are no whole number of nodes", gpus), ""});
   }
   Json cluster;
+  // A known node stays a name, so that the scenario remains short and follows the file of the node.
   const bool whole = share == node.at("gpus").get<std::int64_t>();
   cluster["node"] =
       whole && !patched ? Json(platform.node) : with_gpus(std::move(node), share, row);

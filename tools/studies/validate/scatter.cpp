@@ -11,6 +11,7 @@ namespace trainyard {
 
 namespace {
 
+// Sizes of the picture in pixels.
 constexpr double kLeft = 70.0, kTop = 40.0, kSide = 520.0;
 constexpr double kBand = 0.10;  // drawn on both sides of the diagonal
 

@@ -52,7 +52,8 @@ std::vector<DiffLine> lines_of(const StepDiff& diff) {
   return lines;
 }
 
-// Communication makes a step longer where it is exposed, so the sentence names that part of it.
+// Communication makes a step longer only where no other kernel runs beside it, so the sentence
+// leaves out the kinds of communication and has the line of exposed communication instead.
 std::string largest_differences(const StepDiff& diff) {
   std::vector<DiffLine> lines = lines_of(diff);
   std::erase_if(lines, [](const DiffLine& line) {
@@ -106,7 +107,8 @@ std::string table_of(const StepDiff& diff) {
   return table.text();
 }
 
-// The change of a constant that would close the gap.
+// The change of a constant that would close the gap. A kind that only one side has is no constant's
+// fault, so it gets a question instead.
 std::string remedy(const DiffLine& line, const std::string& gpu) {
   if (line.name == kIdle)
     return "\"host\" (models/hosts): how fast the CPU issues kernels, and the time between steps";
@@ -197,6 +199,8 @@ Json rank_json(const StepDiff& diff) {
   return json;
 }
 
+// Both sides need the same kinds, else a difference would only show how the trace names its
+// kernels.
 void merge_all_to_all(StepProfile& profile) {
   const auto found = profile.kinds.find(OperationKind::AllToAll);
   if (found == profile.kinds.end()) return;

@@ -17,7 +17,8 @@ OperationKind kind_of(const Kernel& kernel) {
   return bound == nullptr ? OperationKind::Gemm : trainyard::kind_of(bound->kind);
 }
 
-// Kernels that the GPU launches for one simulated kernel.
+// Kernels that the GPU launches for one simulated kernel. Experts without a grouped GEMM have one
+// launch each.
 double launches_of(const Kernel& kernel) {
   if (const auto* bound = std::get_if<MemoryBound>(&kernel))
     return static_cast<double>(std::max<std::int64_t>(1, bound->launches));
@@ -28,7 +29,8 @@ double launches_of(const Kernel& kernel) {
 
 }  // namespace
 
-// The length of the union of the spans.
+// The length of the union of the spans. One pass in the order of their starts: each span adds what
+// lies after the end so far.
 double covered(std::vector<TimeSpan> spans) {
   std::sort(spans.begin(), spans.end(),
             [](const TimeSpan& a, const TimeSpan& b) { return a.start_s < b.start_s; });
@@ -49,6 +51,8 @@ StepProfile profile_of(const std::vector<KindSpan>& kernels, const TimeSpan& win
   for (const KindSpan& kernel : kernels) {
     const TimeSpan inside{std::max(kernel.time.start_s, window.start_s),
                           std::min(kernel.time.end_s, window.end_s)};
+    // A kernel across the border of two windows gives each its time, and its count to the window in
+    // which it starts.
     const bool starts = kernel.time.start_s >= window.start_s && kernel.time.start_s < window.end_s;
     if (inside.end_s <= inside.start_s && !starts) continue;
     KindTime& time = profile.kinds[kernel.kind];
@@ -67,6 +71,7 @@ StepProfile profile_of(const std::vector<KindSpan>& kernels, const TimeSpan& win
 
 StepProfile step_profile(const Result& run, std::uint32_t rank) {
   TY_CHECK(rank < run.partition->class_of_rank.size(), rank);
+  // The ranks of a class have equal times, so the timeline holds each class once.
   const std::uint32_t index = run.partition->class_of_rank[rank];
   const OpTimes& times = run.timeline.classes[index];
   const Program& program = run.workload->programs[run.partition->ranks[index].program];

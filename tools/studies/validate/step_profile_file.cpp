@@ -103,6 +103,8 @@ StepProfile step_profile(const GpuTrace& trace) {
     profile.assumptions.emplace_back(
         "no step is marked, so the whole trace counts as one step, from its first kernel to its "
         "last (mark steps by prof.step() or NVTX ranges such as \"step 7\")");
+  // NCCL runs all_to_all as sends and receives, so its kernel is named SendRecv. Only a trace with
+  // the arguments of each call tells them apart.
   profile.tells_all_to_all = std::ranges::none_of(trace.kernels, [](const TracedKernel& kernel) {
     return kernel.kind == OperationKind::SendRecv && kernel.call == kAbsent;
   });

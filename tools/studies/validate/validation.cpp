@@ -24,6 +24,11 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
+// A row becomes a scenario, and the scenario a key (tools/studies/batch/fingerprint.hpp). Keys that
+// the cache has are not simulated; the others are, each in a child process, since SimGrid has one
+// engine per process and a run that crashes must not end the validation. All answers, cached and
+// new, are then read from the journal in the order of the rows.
+
 namespace {
 
 // A row with its scenario, or with the reason why there is none.
@@ -34,7 +39,7 @@ struct Task {
 };
 
 // The text of an error without file and position, which refer to the generated scenario and not to
-// the row.
+// the row. Equal problems are told once.
 std::string reason_of(const InputError& error) {
   std::string text;
   std::set<std::string> reported;
@@ -98,8 +103,9 @@ std::string answer_in_child(const Task& task, const std::string& name,
   }
 }
 
-// Simulates the scenarios that the journal does not have, and equal scenarios once. Failures of the
-// machine (a crash, no memory) are returned but not stored in the journal.
+// Simulates the scenarios that the journal does not have, and equal scenarios once. A refused
+// scenario is an answer too, and is kept. Failures of the machine (a crash, no memory) are returned
+// but not stored in the journal, so the next run tries them again.
 std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
                                      const std::vector<Task>& tasks, const ValidateOptions& options,
                                      Journal& journal) {
@@ -145,11 +151,13 @@ std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                               const ValidateOptions& options) {
   std::vector<std::filesystem::path> roots = data_roots();
   if (!options.data.empty()) roots.insert(roots.begin(), options.data);
+  // Overlaid data is part of the state, so an answer with other constants has another key.
   const std::string state = state_fingerprint(roots);
   const std::vector<Task> tasks = tasks_of(rows, state);
   write_scenarios(options.scenarios, rows, tasks);
   Journal journal(options.cache);
   const std::map<std::string, Json> failed = simulate(rows, tasks, options, journal);
+  // Every key has an answer, from an earlier run, from this one, or as a failure.
   std::map<std::string, const Json*> answers;
   for (const auto& [key, entry] : failed) answers[key] = &entry;
   for (const Json& entry : journal.rows()) answers[entry.at("key").get<std::string>()] = &entry;

@@ -15,7 +15,8 @@ namespace {
 using namespace perfetto;
 
 // A track's uuid combines its process and its number in the process: 0 for the process itself, the
-// thread number for a thread, and numbers from kFirstCounter for counters.
+// thread number for a thread, and numbers from kFirstCounter for counters. The process counts from
+// 1, because 0 is no uuid.
 constexpr unsigned kTrackBits = 20;
 constexpr std::uint64_t kFirstCounter = 1 << 16;
 std::uint64_t uuid_of(std::uint64_t process, std::uint64_t track) {
@@ -160,6 +161,8 @@ class PerfettoFile {
           {.uuid = uuid(link), .process = kLinksProcess, .name = names[link] + " GB/s"},
           uuid_of(kLinksProcess, 0), CounterUnit::None));
     }
+    // All link counters share one section, so that their events stay in order of time. Each event
+    // names its own track.
     TrackBody body(0);
     for_each_link_point(view_, names, [&](const LinkPoint& point) {
       body.value(point.at_ns, uuid(point.link_class), point.gigabytes_per_s);
@@ -243,6 +246,7 @@ class PerfettoFile {
     const std::vector<RankId>& members = view_.workload.groups.at(id).members;
     if (!ranks_.contains(members.front()) || !ranks_.contains(members.back())) return 0;
     constexpr unsigned kCallBits = 32;
+    // The group counts from 1, because 0 means no arrow.
     return ((std::uint64_t{id} + 1) << kCallBits) | slice.message->call;
   }
 
