@@ -176,6 +176,7 @@ class CustomReader {
     std::map<std::int32_t, std::uint32_t> gpus_of_node;
     std::vector<std::tuple<std::int32_t, DeviceId, std::size_t>> order;
     for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
+      // A node without GPUs is counted too, so that the comparison below reports it.
       const NamedDevice& device = custom_.devices[id];
       if (device.node >= 0) gpus_of_node.try_emplace(device.node, 0);
       if (device.kind != DeviceKind::Gpu) continue;
@@ -223,8 +224,7 @@ class CustomReader {
     return {};
   }
 
-  // Assigns each GPU the NIC that it names. Other GPUs share the NICs of their node evenly, in
-  // order.
+  // Assigns each GPU its NIC.
   void choose_nics() {
     std::map<std::int32_t, std::vector<DeviceId>> nics;
     for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
@@ -234,32 +234,37 @@ class CustomReader {
     spec_.node.nics = static_cast<std::uint32_t>(nics[0].size());
     for (std::size_t i = 0; i < custom_.gpus.size(); ++i) {
       const NamedDevice& gpu = custom_.devices[custom_.gpus[i]];
-      JsonObject& object = objects_[custom_.gpus[i]];
       const std::string& name = wanted_nic_[gpu_numbers_[i]];
-      const std::vector<DeviceId>& local = nics[gpu.node];
       // A single node has no fabric, so its GPUs need no NIC.
       if (name.empty() && spec_.nodes == 1) continue;
-      if (name.empty() && local.empty()) {
-        object.report("nic", fmt::format("\"{}\" has no NIC in its node", gpu.name),
-                      "add a nic device to the node");
-        continue;
-      }
-      DeviceId nic = 0;
-      if (name.empty()) {
-        // Consecutive GPUs share a NIC.
-        const std::size_t share = std::max<std::size_t>(spec_.node.gpus, 1);
-        nic = local[static_cast<std::size_t>(gpu.index) * local.size() / share % local.size()];
-      } else if (const auto found = by_name_.find(name); found != by_name_.end()) {
-        nic = found->second;
-      }
-      const NamedDevice& chosen = custom_.devices[nic];
-      if (chosen.kind != DeviceKind::Nic || chosen.node != gpu.node) {
-        object.report("nic", fmt::format("\"{}\" is not a NIC of node {}", name, gpu.node),
-                      "name a nic device of the same node");
-        continue;
-      }
-      if (spec_.nodes > 1) custom_.nic_of_gpu.push_back(nic);
+      JsonObject& object = objects_[custom_.gpus[i]];
+      const auto nic =
+          name.empty() ? shared_nic(object, gpu, nics[gpu.node]) : named_nic(object, gpu, name);
+      if (nic && spec_.nodes > 1) custom_.nic_of_gpu.push_back(*nic);
     }
+  }
+
+  // The GPUs of a node share its NICs evenly, in order: consecutive GPUs have the same one.
+  std::optional<DeviceId> shared_nic(JsonObject& object, const NamedDevice& gpu,
+                                     const std::vector<DeviceId>& local) const {
+    if (local.empty()) {
+      object.report("nic", fmt::format("\"{}\" has no NIC in its node", gpu.name),
+                    "add a nic device to the node");
+      return std::nullopt;
+    }
+    const std::size_t share = std::max<std::size_t>(spec_.node.gpus, 1);
+    return local[static_cast<std::size_t>(gpu.index) * local.size() / share % local.size()];
+  }
+
+  std::optional<DeviceId> named_nic(JsonObject& object, const NamedDevice& gpu,
+                                    const std::string& name) {
+    const std::optional<DeviceId> nic = device(object, "nic");
+    if (!nic) return std::nullopt;
+    const NamedDevice& chosen = custom_.devices[*nic];
+    if (chosen.kind == DeviceKind::Nic && chosen.node == gpu.node) return nic;
+    object.report("nic", fmt::format("\"{}\" is not a NIC of node {}", name, gpu.node),
+                  "name a nic device of the same node");
+    return std::nullopt;
   }
 
   JsonObject object_;

@@ -9,6 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -24,9 +26,11 @@ namespace {
 }
 
 // The share of its rate that a link has while it is dead: SimGrid knows no rate of 0. In a minute
-// it moves what it else moves in 60 ns.
+// it moves as much as it otherwise moves in 60 ns.
 constexpr double kStalled = 1e-9;
 
+// How an InfiniBand queue pair waits for an answer: it sends a packet again after 4.096 us *
+// 2^timeout, and reports an error after `retries` tries. With NCCL's defaults a try takes 4.3 s.
 struct Retransmission {
   double interval_s = 0.0;  // between two tries
   int retries = 0;
@@ -46,7 +50,8 @@ Retransmission load_retransmission() {
   return retry;
 }
 
-// Applies faults to the capacities of links, and copies the links that remain.
+// Applies faults to the links of a cluster. Lasting faults become factors of capacities, by which
+// rest() draws the remaining links again; faults with dates go to a list and change no link.
 class Breaker {
  public:
   Breaker(const Wiring& whole, const std::vector<DeviceId>& gpus)
@@ -86,11 +91,14 @@ class Breaker {
   template <class Hit>
   std::size_t slow(const Fault& fault, const std::string& pointer, Hit hit) {
     std::size_t count = 0;
+    // A timed fault names two devices: their links in both directions, and parallel ones, are one.
+    std::set<std::pair<DeviceId, DeviceId>> slowed;
     for (const Link link : whole_.links()) {
       if (!hit(link)) continue;
       ++count;
       if (fault.is_timed()) {
-        slow_for_a_time(fault, pointer, link);
+        if (slowed.insert(std::minmax(link.from, link.to)).second)
+          slow_for_a_time(fault, pointer, link);
         continue;
       }
       // Several faults of one link multiply.
@@ -100,13 +108,12 @@ class Breaker {
     return count;
   }
 
-  // The two directions of a link are one fault.
   void slow_for_a_time(const Fault& fault, const std::string& pointer, const Link& link) {
-    if (link.from > link.to) return;
+    const auto [from, to] = std::minmax({link.from, link.to});
     TimedFault timed =
-        timed_fault(fault, fmt::format("{} to {}", whole_.name(link.from), whole_.name(link.to)));
-    timed.from = link.from;
-    timed.to = link.to;
+        timed_fault(fault, fmt::format("{} to {}", whole_.name(from), whole_.name(to)));
+    timed.from = from;
+    timed.to = to;
     timed.rate_left = fault.capacity_factor;
     if (fault.capacity_factor <= 0.0) flap(link, pointer, timed);
     timed_.push_back(std::move(timed));
@@ -120,6 +127,7 @@ class Breaker {
           fmt::format("the link {} is inside a node, and the job ends without it", timed.part),
           "leave out the dates, or give a \"capacity_factor\"");
     const Retransmission retry = load_retransmission();
+    // An outage without an end takes infinitely many tries and is refused here too.
     const double tries = std::ceil((timed.until_s - timed.from_s) / retry.interval_s);
     if (!(tries <= retry.retries))
       refuse_fault(
@@ -181,6 +189,7 @@ class Breaker {
   void break_rail(const Fault& fault, const std::string& pointer) {
     // The highest index of a NIC, for the message.
     std::int32_t last = -1;
+    // Both ends are looked up before the test, so that `last` sees every NIC that has a cable.
     const auto on_rail = [&](DeviceId id) {
       const Device& nic = whole_.device(id);
       if (nic.kind == DeviceKind::Nic) last = std::max(last, nic.index);
@@ -208,7 +217,8 @@ class Breaker {
                    fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
                    "take its node out of the cluster");
     }
-    // A device flaps with its links to the fabric.
+    // A device that is dead for a time loses its links to the fabric only. Without a link inside
+    // the node the job would end.
     const bool flaps = fault.is_timed() && fault.capacity_factor <= 0.0;
     const std::size_t hit = slow(fault, pointer, [&](const Link& link) {
       return (link.from == broken || link.to == broken) && !(flaps && !is_fabric_side(link.kind));
@@ -228,7 +238,7 @@ class Breaker {
   std::map<std::string, DeviceId> by_name_;
 };
 
-// Returns the NICs that still have a cable in each direction.
+// Returns, by device, whether a NIC still has a cable in each direction.
 std::vector<bool> cabled_nics(const Wiring& wiring) {
   std::vector<bool> up(wiring.device_count(), false);
   std::vector<bool> down(wiring.device_count(), false);

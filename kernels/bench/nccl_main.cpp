@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -37,6 +38,8 @@ constexpr int repeats = 5;
 constexpr int large_iterations = 5;
 constexpr int small_iterations = 20;
 constexpr std::int64_t large_bytes = std::int64_t{64} << 20;
+constexpr std::int64_t verified_block =
+    4096;  // bytes from each rank to each when results are checked
 
 using bench::check;  // for CUDA's codes
 void check(ncclResult_t code, std::string_view doing) {
@@ -105,7 +108,8 @@ class Node {
   Node(const CollectiveOptions& options, const std::string& suffix) : place_(place_among_nodes()) {
     check(cudaGetDeviceCount(&devices_), "counting GPUs");
     const ncclUniqueId id = shared_id(options, place_, suffix);
-    const std::int64_t bytes = read_bytes("--max", options.most);
+    const std::int64_t bytes =
+        std::max(read_bytes("--max", options.most), verified_block * ranks());
     std::vector<ncclComm_t> made(static_cast<std::size_t>(devices_));
     check(ncclGroupStart(), "joining the ranks");
     for (int device = 0; device < devices_; ++device) {
@@ -157,8 +161,7 @@ class Node {
 
   // Every rank sends bytes with the value number + 1, so the values that must arrive are known.
   void verify(CollectiveOp op) const {
-    const std::int64_t block = 4096;
-    const std::int64_t bytes = block * ranks();
+    const std::int64_t bytes = verified_block * ranks();
     for_each([&](const Rank& r) {
       check(cudaMemset(r.send.get(), r.number + 1, static_cast<std::size_t>(bytes)), "filling");
       check(cudaMemset(r.receive.get(), 0, static_cast<std::size_t>(bytes)), "filling");
@@ -169,7 +172,9 @@ class Node {
       for (int other = 0; other < ranks(); ++other) {
         const int expected = expected_byte(op, r.number, other);
         if (expected < 0) continue;
-        const std::int64_t at = op == CollectiveOp::ReduceScatter ? 0 : other * block + block / 2;
+        // A reduce_scatter leaves one block per rank, at the beginning of the buffer.
+        const std::int64_t at =
+            op == CollectiveOp::ReduceScatter ? 0 : other * verified_block + verified_block / 2;
         unsigned char got = 0;
         check(cudaMemcpy(&got, r.receive.at(at), 1, cudaMemcpyDeviceToHost), "reading a result");
         if (got != expected)

@@ -223,7 +223,8 @@ Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model, const Publis
                         shares.size(), gpu, repository_of(rows, gpu)),
             true};
   const auto forward = settled_ratios(sheet, model, rows, gpu, GemmPass::Forward);
-  if (forward.empty()) return {1.0, "no weight gradients of a training framework"};
+  if (forward.empty() || settled_ratios(sheet, model, rows, gpu, GemmPass::WeightGrad).empty())
+    return {1.0, "no weight gradients of a training framework"};
   Figure best{.source = fmt::format("with it, weight gradients on {} take as long as data "
                                     "gradients otherwise, {}",
                                     gpu, repository_of(rows, gpu)),

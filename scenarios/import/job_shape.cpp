@@ -19,12 +19,18 @@
 
 namespace trainyard {
 
+// A script is read in this order: the #SBATCH header, then the launchers that it calls. Of these,
+// main_call() chooses the one that starts the training. Its own options come first; what they leave
+// open comes from the srun around it and from the header (complete), and at the end all numbers are
+// compared (check). A number that only the shell knows counts as not stated, so another place may
+// supply it. Every number keeps the place where it is written, for messages.
 namespace {
 
 [[noreturn]] void refuse_job(const std::string& file, std::string problem, std::string hint) {
   throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
 }
 
+// The most nodes or processes that a script may state.
 constexpr std::int64_t kNumberMost = 10'000'000;
 constexpr std::size_t kValueMost = 80;  // letters of a value in a message
 
@@ -84,6 +90,7 @@ Hosts hosts_of_file(const std::string& text) {
   return hosts;
 }
 
+// "torchrun --nnodes 4 (line 12)".
 std::string place(const std::string& launcher, const LaunchOption& option, std::size_t line) {
   const bool cut = option.value.size() > kValueMost;
   return fmt::format("{} {} {}{} (line {})", launcher, option.given,
@@ -132,6 +139,7 @@ class SlurmJob {
 
   void add(const LaunchOption& option, std::size_t line, const std::string& launcher) {
     const std::string& name = option.name;
+    // Names hold no dashes, so only what the script writes tells "-n" from "--n".
     const auto is = [&](std::string_view brief, std::string_view full) {
       return name == full || (option.given.size() == 2 && name == brief);
     };
@@ -143,12 +151,14 @@ class SlurmJob {
     } else if (name == "ntasks-per-node") {
       tasks_per_node = read();
     } else if (name == "gpus-per-node" || name == "gres") {
+      // A --gres without GPUs (tmp:100G) does not replace the number of another option.
       if (const auto count = gpu_count(launcher, option, line)) gpus_per_node = count;
     } else if (is("G", "gpus")) {
       gpus = gpu_count(launcher, option, line);
     } else if (name == "gpus-per-task") {
       gpus_per_task = gpu_count(launcher, option, line);
     } else if (is("C", "constraint") && gpu.empty()) {
+      // A constraint may name any feature of a node; only the name of a known GPU counts.
       if (!nodes_with_gpu_named(option.value).empty()) gpu = option.value;
     } else if (name == "hetjob" || name == "packjob") {
       refuse_job(reader_.file(), fmt::format("is a heterogeneous job (line {})", line),
@@ -158,6 +168,8 @@ class SlurmJob {
 
   // The options of srun hold for its step, over those of the header.
   void add_step(const LaunchCall& call) {
+    // A header with --ntasks=32 and --ntasks-per-node=8 describes 4 nodes. A step with -N 2 and
+    // without -n starts 8 tasks on each of its 2 nodes, so the header's 32 do not hold for it.
     const bool sized = call.last({"N", "nodes"}) != nullptr;
     if (sized && call.last({"n", "ntasks"}) == nullptr && tasks_per_node) tasks.reset();
     for (const LaunchOption& option : call.options) add(option, call.line, "srun");
@@ -177,7 +189,8 @@ class SlurmJob {
     return count;
   }
 
-  // "gpu:h100:8", "h100:8" or "8"; of a list, the GPUs.
+  // "gpu:h100:8", "h100:8" or "8". Of a list ("gpu:8,nvme:1") the GPUs count; nothing where it
+  // holds none. A kind without a number ("gpu:h100") is one GPU.
   std::optional<JobNumber> gpu_count(const std::string& launcher, const LaunchOption& option,
                                      std::size_t line) {
     for (const std::string& part : parts_of(option.value, ',')) {
@@ -187,6 +200,7 @@ class SlurmJob {
         words.erase(words.begin());
       }
       std::string count = words.empty() ? "1" : words.back();
+      // Slurm may append the sockets: "8(S:0-1)".
       if (const std::size_t socket = count.find('('); socket != std::string::npos)
         count.resize(socket);
       const bool counted = whole(count) || only_shell_knows(count);
@@ -200,12 +214,15 @@ class SlurmJob {
   NumberReader& reader_;
 };
 
-// The call of a script that launches the training.
+// Orders launchers by how close they are to the training. srun may only start one torchrun on each
+// node, and ray only submits a job.
 int rank_of(const LaunchCall& call) {
   if (call.launcher == "ray") return 0;
   return call.launcher == "srun" ? 1 : 2;
 }
 
+// Scripts also run small programs under srun or mpirun, such as `srun hostname` for the address of
+// the first node. These calls do not say how large the training is.
 bool is_housekeeping(const LaunchCall& call) {
   constexpr std::array<std::string_view, 12> kPrograms = {
       "hostname", "scontrol", "nvidia-smi", "mkdir", "cp",   "rm",
@@ -214,7 +231,8 @@ bool is_housekeeping(const LaunchCall& call) {
   return std::ranges::find(kPrograms, program.substr(program.rfind('/') + 1)) != kPrograms.end();
 }
 
-// Returns the last call that launches processes; torchrun and its kind before srun alone.
+// Returns the last call that launches processes; torchrun and its kind before srun alone. Returns
+// nothing where only ray is called: the size of that job is in a Python script.
 std::optional<std::size_t> main_call(const std::vector<LaunchCall>& calls) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -309,6 +327,7 @@ class ShapeReader {
       shape_.nodes = JobNumber{1, fmt::format("torchrun without --nnodes (line {})", call.line)};
     } else if (const std::size_t colon = nodes->value.find(':');
                colon != std::string::npos && !only_shell_knows(nodes->value)) {
+      // "2:4" is an elastic job of 2 to 4 nodes.
       shape_.nodes = reader_.number("torchrun", *nodes, nodes->value.substr(colon + 1), call.line);
       if (shape_.nodes)
         shape_.assumed.push_back(fmt::format("{} is elastic: all {} nodes take part",
@@ -336,6 +355,9 @@ class ShapeReader {
                       slurm_.tasks_per_node->value, slurm_.tasks_per_node->source, call.line));
   }
 
+  // The launcher starts one process for each GPU that it finds. Where the header does not say how
+  // many a node has, per_node stays empty, and launched_cluster() uses all GPUs of a host of the
+  // node type.
   void each_gpu(const std::string& source) {
     if (slurm_.gpus_per_node) {
       shape_.per_node =
@@ -345,7 +367,9 @@ class ShapeReader {
     shape_.assumed.push_back(source + ": one process for each GPU of the node type");
   }
 
-  // The hosts that the call lists, or those of the hostfile that the user gave.
+  // The hosts that the call lists, or those of the hostfile that the user gave. A hostfile that the
+  // script names and the user did not give is remembered: complete() asks for it if nothing else
+  // states the number of nodes.
   std::optional<Hosts> hosts_of(const LaunchCall& call, std::string& source) {
     const bool of_deepspeed = call.launcher == "deepspeed";  // its -H is a file
     if (const LaunchOption* list = call.last({"H", "host", "hosts"});
@@ -369,6 +393,7 @@ class ShapeReader {
   void read_mpi(const LaunchCall& call) {
     shape_.world = option_number(call, {"np", "n", "c", "num-proc"});
     shape_.per_node = option_number(call, {"N", "npernode", "ppn", "perhost", "ranks-per-node"});
+    // "ppr:8:node" of Open MPI: 8 processes on each node.
     if (const LaunchOption* map = call.last({"map-by"});
         map != nullptr && map->value.starts_with("ppr:")) {
       const std::vector<std::string> words = parts_of(map->value, ':');
@@ -379,6 +404,7 @@ class ShapeReader {
     if (const std::optional<Hosts> hosts = hosts_of(call, source)) {
       take_hosts(*hosts, source);
     } else if (slurm_.nodes) {
+      // Without a list of hosts, mpirun runs on the nodes of the Slurm job.
       shape_.nodes = slurm_.nodes;
       if (!shape_.world && !shape_.per_node) {
         shape_.per_node = slurm_.tasks_per_node;
@@ -387,7 +413,8 @@ class ShapeReader {
     }
   }
 
-  // mpirun fills the slots of the hosts in their order, so fewer processes take fewer hosts.
+  // mpirun fills the slots of the hosts in their order, so fewer processes take fewer hosts: 16
+  // processes on 4 hosts with 8 slots each run on 2 hosts.
   void take_hosts(const Hosts& hosts, const std::string& source) {
     if (!shape_.per_node && hosts.each) shape_.per_node = JobNumber{*hosts.each, source};
     if (!shape_.world && hosts.slots > 0 && hosts.each)
@@ -429,6 +456,7 @@ class ShapeReader {
   // "worker-0:0,1,2,3@worker-1:0,1,2,3"; without GPUs all of a host.
   void read_include(const LaunchOption& option, std::size_t line) {
     const std::string source = place("deepspeed", option, line);
+    // The different numbers of GPUs that hosts use; 0 stands for all GPUs of a host.
     std::set<std::size_t> counts;
     const std::vector<std::string> hosts = parts_of(option.value, '@');
     for (const std::string& host : hosts) {
@@ -471,13 +499,23 @@ class ShapeReader {
       shape_.assumed.emplace_back("nothing says --nodes: Slurm gives one node");
     }
     if (!shape_.per_node && !shape_.world) {
+      // 8 GPUs on a node with --gpus-per-task=2 make 4 tasks on it.
       if (slurm_.gpus_per_task && slurm_.gpus_per_node)
-        shape_.per_node =
-            JobNumber{slurm_.gpus_per_node->value / slurm_.gpus_per_task->value,
-                      slurm_.gpus_per_node->source + " and " + slurm_.gpus_per_task->source};
+        shape_.per_node = tasks_of_gpus();
       else
         program_takes_gpus("srun starts one task on each node");
     }
+  }
+
+  // Tasks on a node, by the GPUs of each.
+  [[nodiscard]] JobNumber tasks_of_gpus() const {
+    const JobNumber &node = *slurm_.gpus_per_node, &task = *slurm_.gpus_per_task;
+    if (task.value > node.value)
+      refuse_job(file_,
+                 fmt::format("{} gives a task {} GPUs, and {} a node {}", task.source, task.value,
+                             node.source, node.value),
+                 "give a task at most the GPUs of a node");
+    return {node.value / task.value, node.source + " and " + task.source};
   }
 
   // A program that is started once on a node is taken to start a process for each GPU itself.
@@ -495,6 +533,7 @@ class ShapeReader {
     }
   }
 
+  // The script calls no launcher that is known, so the header alone says how large the job is.
   void read_header() {
     for (const LaunchCall& call : calls_)
       if (call.launcher == "ray")
@@ -554,6 +593,7 @@ class ShapeReader {
         fmt::format("{} says {} {}, {} says {}", a.source, a.value, what, b.source, b.value));
   }
 
+  // Fewer processes on a node than reserved GPUs are allowed and noted; more are a contradiction.
   void check() {
     if (shape_.nodes && slurm_.nodes && shape_.nodes->value != slurm_.nodes->value)
       contradict(*slurm_.nodes, *shape_.nodes, "nodes");
@@ -601,6 +641,7 @@ std::map<std::string, std::string> slurm_variables(const std::string& text) {
   for (const auto& [option, line] : batch_options(text)) {
     const std::string& name = option.name;
     if (name == "N" || name == "nodes") {
+      // The job gets the most nodes of a range "2-4", as in SlurmJob::node_count.
       nodes = whole(last_part(option.value, '-'));
     } else if (name == "n" || name == "ntasks") {
       names["SLURM_NTASKS"] = names["SLURM_NPROCS"] = option.value;

@@ -15,6 +15,11 @@
 
 namespace trainyard {
 
+// Two kinds of text hold arguments. A log of Megatron-LM lists every setting with its value
+// (printed_settings). Any other text is read as a script (flags_of): comments and line breaks are
+// removed, variables are substituted, and a word that begins with "--" is a flag wherever it
+// stands. The grammar of the shell is not needed, because a flag and its value are neighbours in
+// commands, arrays and quoted variables alike.
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -77,6 +82,17 @@ struct Reference {
   std::size_t length = 0;  // including the $; 0: not a variable
 };
 
+// The position of the brace that closes a reference, of which this text follows the name. The
+// default may hold references itself: "${SLURM_NNODES:-${WORLD:-1}}".
+std::size_t closing_brace(std::string_view text) {
+  int open = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at).starts_with("${")) ++open;
+    if (text[at] == '}' && --open == 0) return at;
+  }
+  return std::string_view::npos;
+}
+
 // Understands $NAME, ${NAME}, ${NAME:-default} and ${NAME-default}. Other expansions of the shell
 // remain as they are.
 Reference reference_at(std::string_view text) {
@@ -86,7 +102,7 @@ Reference reference_at(std::string_view text) {
   if (name.empty()) return {};
   if (!braces) return {.name = name, .length = begin + name.size()};
   std::string_view rest = text.substr(begin + name.size());
-  const std::size_t end = rest.find('}');
+  const std::size_t end = closing_brace(rest);
   if (end == std::string_view::npos) return {};
   const std::size_t length = begin + name.size() + end + 1;
   rest = rest.substr(0, end);
@@ -109,6 +125,7 @@ void check_text_size(std::size_t bytes, const std::string& file) {
 
 // Substitutes variables. Their values may contain variables; each round substitutes one level.
 std::string expanded(std::string text, const Variables& variables, const std::string& file) {
+  // Ends the rounds where variables refer to each other.
   constexpr int kLevels = 8;
   for (int level = 0; level < kLevels; ++level) {
     std::string result;
@@ -195,6 +212,8 @@ constexpr std::string_view kLayoutLetters = "EtmL|()*0123456789,";
 constexpr char kOpen = '\x01';
 constexpr char kClose = '\x02';
 
+// A word is a layout if it has only the letters of one, a layer before a stage's end ("t|"), and as
+// many opening as closing parentheses. Other parentheses are those of arrays.
 void keep_parentheses_of_layouts(std::string& text) {
   constexpr std::string_view kBetweenWords = " \t\r\n\"'=";
   for (std::size_t at = 0; at < text.size();) {
@@ -222,6 +241,8 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
       letter = ' ';
   std::istringstream words(plain);
   std::map<std::string, std::string> values;
+  // The value that the next word belongs to. Elements of a map do not move, so the pointer stays
+  // valid.
   std::string* open = nullptr;
   std::string name;
   for (std::string word; words >> word;) {
@@ -248,8 +269,10 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
 }
 
 // Returns whether the text is the rank that prefixes a line: empty, a number ("3:") or a name
-// ("[default0]:").
+// ("[default0]:"). A word alone is none: "echo starting ..." is a command of a script.
 bool is_rank(std::string_view text) {
+  if (!text.empty() && text.find_first_of("]:") == std::string_view::npos)
+    return without_spaces_before(text).empty();
   if (text.starts_with('[')) text.remove_prefix(1);
   const std::size_t length = std::min(text.find_first_of("] \t"), text.size());
   const auto fits = [](char letter) { return is_in_name(letter) || letter == ':'; };

@@ -11,6 +11,11 @@
 
 namespace trainyard {
 
+// launch_calls() reads a script as a shell would, without executing it: read_script() substitutes
+// variables and joins continued lines, arrays_of() collects arrays, with_arrays() and with_values()
+// substitute arrays and $((...)), Splitter makes words of a line, and CallReader finds the
+// launchers among the words. Every stage limits its own work, because variables and arrays may
+// refer to each other.
 namespace {
 
 using Variables = std::map<std::string, std::string>;
@@ -23,7 +28,12 @@ bool is_name_letter(char letter) {
          (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z');
 }
 
-// Computes sums and products of whole numbers by recursive descent.
+// Computes sums and products of whole numbers by recursive descent:
+//    sum     = product { ("+" | "-") product }
+//    product = term { ("*" | "/" | "//" | "%") term }
+//    term    = "(" sum ")" | ["$"] (number | name)
+// A name stands for the expression that is its value. Each function returns nothing where the text
+// is something else.
 class Expression {
  public:
   Expression(std::string_view text, const Variables& names) : rest_(text), names_(names) {}
@@ -35,6 +45,8 @@ class Expression {
   }
 
  private:
+  // The limits end the evaluation of names that refer to each other, and keep a sum of two values
+  // within 64 bits.
   static constexpr int kDepthMost = 32;
   static constexpr int kLookupsMost = 100;
   static constexpr std::int64_t kMost = 1'000'000'000'000;
@@ -139,6 +151,7 @@ std::string with_values(const std::string& text, const Variables& names) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     if (text.compare(at, 3, "$((") == 0) {
+      // Without a limit, each "$((" that does not end would be searched to the end of the text.
       constexpr std::size_t kLettersMost = 256;
       const std::size_t end = after_parentheses(text, at, kLettersMost);
       if (end >= at + 5 && text.compare(end - 2, 2, "))") == 0) {
@@ -167,6 +180,8 @@ class Splitter {
   }
 
  private:
+  // Consumes the letter at a position, or a whole substitution or escape, and returns the position
+  // after it. Nothing is special within single quotes.
   std::size_t step(std::string_view text, std::size_t at) {
     const char letter = text[at];
     if (quote_ != '\0') {
@@ -192,12 +207,15 @@ class Splitter {
       if (letter == '`') end = std::min(text.find('`', at + 1), text.size() - 1) + 1;
       if (letter == '\\') end = std::min(at + 2, text.size());
     }
+    // Outside quotes the backslash itself is dropped; within double quotes it stays.
     const bool escaped = letter == '\\' && quote_ == '\0' && end == at + 2;
     word_ += text.substr(escaped ? at + 1 : at, end - (escaped ? at + 1 : at));
     return end;
   }
 
   void end_word() {
+    // An empty pair of quotes is an empty word, so the text alone does not show whether there is
+    // one.
     if (in_word_) words_.push_back(std::move(word_));
     word_.clear();
     in_word_ = false;
@@ -215,7 +233,8 @@ class Splitter {
   std::vector<ShellWords> commands_;
 };
 
-// NAME=( words ... ), over several lines. `taken` are the lines of arrays.
+// NAME=( words ... ) and NAME+=( words ... ), over several lines. Both append: of an option that is
+// there twice, LaunchCall::last() takes the later one. `taken` are the lines of arrays.
 struct Arrays {
   Variables texts = {};
   std::vector<bool> taken = {};
@@ -339,8 +358,9 @@ bool is_interpreter(std::string_view word) {
   return name.starts_with("python") || name == "bash" || name == "sh" || name == "$PYTHON";
 }
 
-// The launcher that begins at a word, and how many words name it: "python -m torch.distributed.run"
-// is torchrun.
+// The launcher that begins at a word, and how many words name it: "-m torch.distributed.run" of
+// python is torchrun with two. Programs that launch nothing (`accelerate config`, `ray start`) give
+// no launcher.
 struct Found {
   const Launcher* launcher = nullptr;
   std::size_t words = 0;
@@ -410,6 +430,8 @@ class CallReader {
   std::vector<LaunchCall> calls() { return std::move(calls_); }
 
  private:
+  // Looks for a launcher at every word, because others may stand before it: env, numactl, a
+  // container. A launcher after another one in the same command runs within that one.
   void read_command(const ShellWords& words, std::size_t line, int depth,
                     std::optional<std::size_t> outer) {
     if (only_names(words.front())) return;
@@ -424,6 +446,8 @@ class CallReader {
         at = read_options(words, at + found.words, *found.launcher);
         continue;
       }
+      // The words after a Python script are its arguments, such as --output_dir /data/deepspeed.
+      if (words[at].ends_with(".py") && !words[at].starts_with('-')) return;
       // A command in quotes: bash -c "torchrun ...".
       constexpr int kDepthMost = 3;
       if (depth < kDepthMost && words[at].find_first_of(" \t") != std::string::npos &&
@@ -441,6 +465,9 @@ class CallReader {
       LaunchOption option = option_of(words[at]);
       if (launcher.name == "srun" || launcher.name == "mpirun") split_glued(option);
       const bool has_value = words[at].find('=') != std::string::npos || !option.value.empty();
+      // An option that is not listed takes the next word as its value, unless that word is an
+      // option, an interpreter or a launcher: a flag that is not known here must not take the
+      // program.
       if (lists(launcher.pairs, option.name)) {
         at = std::min(at + 2, words.size() - 1);
       } else if (!has_value && !lists(launcher.flags, option.name) && at + 1 < words.size() &&

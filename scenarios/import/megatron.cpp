@@ -96,9 +96,10 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
 }
 
 // Parses the layers with experts: sums of lists of 0 and 1 that may be repeated, "[0]*3+[1]*58" or
-// "[0, 1, 1]". Returns an empty list for other text.
+// "[0, 1, 1]", with or without parentheses around all of it. Returns an empty list for other text.
 std::vector<bool> layer_pattern(std::string text) {
   std::erase_if(text, [](char letter) { return letter == ' '; });
+  if (text.starts_with('(') && text.ends_with(')')) text = text.substr(1, text.size() - 2);
   std::vector<bool> layers;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view term = rest.substr(0, rest.find('+'));
@@ -120,7 +121,11 @@ std::vector<bool> layer_pattern(std::string text) {
   return layers;
 }
 
-// Converts the arguments section by section. What is assumed becomes an assumption of the scenario.
+// Converts the arguments section by section. The order matters: the cluster gives world_, from
+// which parallelism() works out replicas_, which training() needs for the default batch. Every
+// argument that a function reads is recorded. Those left at the end may matter and are listed,
+// unless they are known to cost nothing; therefore an argument is read even where another one
+// overrides it. What is assumed becomes an assumption of the scenario.
 class Launch {
  public:
   Launch(LaunchArguments arguments, const LaunchMachine& machine)
@@ -176,6 +181,7 @@ class Launch {
     m["ffn"] = ffn_;
     m["vocab"] = vocabulary();
     m["max_positions"] = get("max_position_embeddings", arguments_.need("seq_length"));
+    // A script passes --disable-bias-linear; a log and a configuration state add_bias_linear.
     m["biases"] = !on("disable_bias_linear") && arguments_.text("add_bias_linear") != "False";
     if (on("add_qkv_bias") && !m["biases"].get<bool>()) m["qkv_biases"] = true;
     if (on("qk_layernorm")) m["qk_norm"] = true;
@@ -243,6 +249,7 @@ class Launch {
       return;
     }
     const std::vector<bool> layers = layer_pattern(pattern);
+    // A shape can express dense layers first and layers with experts after them.
     const auto first = std::ranges::find(layers, true);
     if (first == layers.end() || std::find(first, layers.end(), false) != layers.end())
       refuse(fmt::format("{} is \"{}\"", arguments_.spelled("moe_layer_freq"), pattern),
@@ -251,6 +258,7 @@ class Launch {
   }
 
   Json cluster() {
+    // The sizes of torchrun and those of NeMo's configurations have different names.
     const auto either = [&](const char* a, const char* b) {
       const std::optional<std::int64_t> first = arguments_.integer(a);
       return first ? first : arguments_.integer(b);
@@ -308,6 +316,8 @@ class Launch {
       if (pipeline > 1) p["layers_per_stage"] = stages_of_layout(*layout, pipeline);
     add_interleaving(p, pipeline);
     p["zero_stage"] = zero_stage();
+    // Megatron-LM states the number of copies of the optimizer's state, a scenario the number of
+    // replicas that share one copy.
     if (const std::int64_t copies = get("num_distributed_optimizer_instances", 1); copies > 1)
       p["shard"] = replicas_ / copies;
     p["overlap_grad_reduce"] = on("overlap_grad_reduce");
@@ -346,9 +356,9 @@ class Launch {
     return on("use_distributed_optimizer") || (fsdp && strategy == "optim") ? 1 : 0;
   }
 
-  // Returns the layers of every stage of a --pipeline-model-parallel-layout such as
-  // "Et*3|(tt|)*29m|L": t is a layer, E the embedding, m a layer of multi-token prediction and L
-  // the loss.
+  // Returns the layers of every stage of a --pipeline-model-parallel-layout. In it, t is a layer, E
+  // the embedding, m a layer of multi-token prediction, L the loss, and | the end of a stage:
+  // "Et|tt|tL" gives 1, 2, 1.
   Json stages_of_layout(const std::string& layout, std::int64_t pipeline) {
     const std::string plain = expanded_layout(layout);
     Json stages = Json::array();
@@ -371,6 +381,7 @@ class Launch {
   std::string expanded_layout(const std::string& layout) {
     std::string plain;
     for (std::string_view rest = layout; !rest.empty();) {
+      // A part is one letter or the text in parentheses, and ends at `close`.
       const std::size_t close = rest.front() == '(' ? rest.find(')') : 0;
       const std::string_view part =
           rest.front() == '(' ? rest.substr(1, close - 1) : rest.substr(0, 1);
@@ -393,7 +404,10 @@ class Launch {
     return plain;
   }
 
-  // Messages between stages overlap only where the schedule is interleaved.
+  // Sets the number of virtual stages ("chunks") of a rank: as stated, or from the layers of a
+  // virtual stage (96 layers on 8 ranks with 2 in each are 6 chunks), or as the layout divides the
+  // layers, which has precedence. Messages between stages overlap only where the schedule is
+  // interleaved.
   void add_interleaving(Json& p, std::int64_t pipeline) {
     std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
     if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
@@ -417,6 +431,7 @@ class Launch {
     t["sequence_length"] = arguments_.need("seq_length");
     const std::int64_t micro = arguments_.need("micro_batch_size");
     t["micro_batch_size"] = micro;
+    // Without a global batch, a step has one microbatch for each replica.
     t["global_batch_size"] = get("global_batch_size", micro * replicas_);
     t["precision"] = on("bf16") ? "bf16" : on("fp16") ? "fp16" : "fp32";
     // Gradients in bf16 are accumulated in fp32 by default, those in fp16 only with the flag.
@@ -425,6 +440,8 @@ class Launch {
     if (on("fp16") && !on("bf16") && !wide) t["gradient_precision"] = "fp16";
     add_recipe(t);
     add_recompute(t);
+    // Megatron-LM's own ("local") modules have fused attention only with --use-flash-attn; those of
+    // Transformer Engine, its default, always have it here.
     const bool local = arguments_.text("transformer_impl") == "local";
     const bool flash = !local || on("use_flash_attn");
     t["attention"] = flash ? "flash" : "unfused";

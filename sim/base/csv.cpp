@@ -1,5 +1,6 @@
 #include "sim/base/csv.hpp"
 
+#include <boost/algorithm/string/replace.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -17,14 +18,13 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // Excel puts it before UTF-8
 
-// Removes spaces around the word, and then quotes around it.
+// Removes spaces around the word, and then quotes around it. Within them a quote is written twice.
 std::string bare(std::string_view word) {
   const std::size_t begin = word.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
   word = word.substr(begin, word.find_last_not_of(" \t\r") - begin + 1);
-  if (word.size() >= 2 && word.front() == '"' && word.back() == '"')
-    word = word.substr(1, word.size() - 2);
-  return std::string(word);
+  if (word.size() < 2 || word.front() != '"' || word.back() != '"') return std::string(word);
+  return boost::replace_all_copy(std::string(word.substr(1, word.size() - 2)), "\"\"", "\"");
 }
 
 // The comma that ends the field at `begin`, or the line's end. A field that begins with a quote may
@@ -40,6 +40,7 @@ std::size_t end_of_field(std::string_view line, std::size_t begin) {
   return line.size();
 }
 
+// The fields of a line. A line that ends with a comma has an empty last field.
 std::vector<std::string> cut(std::string_view line) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= line.size();) {
@@ -65,6 +66,8 @@ bool is_formula(const std::string& text) {
 
 }  // namespace
 
+// Comment lines may come before the header and between rows. A table with semicolons or tabs in
+// place of commas is refused with a hint: it would be read as a single column.
 CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
   const std::string text = as_utf8(read_file(file));
   std::istringstream lines(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size())
@@ -72,6 +75,7 @@ CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
   std::size_t number = 1;
   std::string line;
   while (std::getline(lines, line) && line.starts_with('#')) ++number;
+  if (!lines) line.clear();  // the file holds comments only
   header_ = cut(line);
   if (header_.size() == 1 && line.find_first_of(";\t") != std::string::npos)
     throw InputError(
@@ -107,6 +111,7 @@ Number CsvTable::parsed(std::size_t row, const std::string& column) const {
   Number value{};
   const auto end = std::from_chars(word.data(), word.data() + word.size(), value);
   const bool whole = std::is_integral_v<Number>;
+  // from_chars() also reads "inf" and "nan", which no table may contain.
   if (end.ec != std::errc{} || end.ptr != word.data() + word.size() ||
       !std::isfinite(static_cast<double>(value)))
     refuse(row,

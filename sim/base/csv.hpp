@@ -24,6 +24,7 @@ namespace trainyard {
 class CsvTable {
  public:
   explicit CsvTable(const std::filesystem::path& file);
+  [[nodiscard]] const std::vector<std::string>& columns() const { return header_; }
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
   [[nodiscard]] bool has(const std::string& column) const {
     return std::find(header_.begin(), header_.end(), column) != header_.end();

@@ -152,20 +152,18 @@ wire::Node message_of(const Node& node) {
   return message;
 }
 
-// Returns false at the end of the file.
 template <class Message>
-bool read_message(CodedInputStream& in, const std::string& file, Message& message) {
+void read_message(CodedInputStream& in, const std::string& file, Message& message) {
   std::uint32_t length = 0;
   const int at = in.CurrentPosition();
-  if (!in.ReadVarint32(&length)) return false;
   // A message has no end marker: its length, a varint, comes before it.
+  const bool has_length = in.ReadVarint32(&length);
   const auto limit = in.PushLimit(static_cast<int>(length));
-  if (!message.ParseFromCodedStream(&in) || in.BytesUntilLimit() != 0) {
+  if (!has_length || !message.ParseFromCodedStream(&in) || in.BytesUntilLimit() != 0) {
     fail(file, fmt::format("holds no message of a Chakra trace at byte {}", at),
          "give files of mlcommons/chakra, schema 0.0.4 or later, uncompressed or named .gz");
   }
   in.PopLimit(limit);
-  return true;
 }
 
 template <class Message>
@@ -184,10 +182,14 @@ RankTrace from_bytes(std::string_view bytes, const std::string& file) {
   google::protobuf::io::ArrayInputStream array(bytes.data(), static_cast<int>(bytes.size()));
   CodedInputStream in(&array);
   wire::GlobalMetadata metadata;
-  if (!read_message(in, file, metadata)) fail(file, "is empty", "give a Chakra trace");
+  if (bytes.empty()) fail(file, "is empty", "give a Chakra trace");
+  read_message(in, file, metadata);
   RankTrace trace{.version = metadata.version(), .attributes = attributes_of(metadata)};
   wire::Node node;
-  while (read_message(in, file, node)) trace.nodes.push_back(node_of(node));
+  while (in.CurrentPosition() < static_cast<int>(bytes.size())) {
+    read_message(in, file, node);
+    trace.nodes.push_back(node_of(node));
+  }
   return trace;
 }
 

@@ -35,10 +35,13 @@ struct RateStep {
 };
 
 struct ClusterFacts;
-// The rates of one GPU's kernels, or of the links between two devices, from 0 on; empty where no
-// fault hits them. Faults of one part multiply.
+class Cluster;
+// The rates of one GPU's kernels, from 0 on; empty where no fault hits it. Faults of one part
+// multiply.
 [[nodiscard]] std::vector<RateStep> rates_of_gpu(const ClusterFacts& facts, std::uint32_t gpu);
-[[nodiscard]] std::vector<RateStep> rates_of_link(const ClusterFacts& facts, const Link& link);
+// The rates of the links of a set (parallel_links.hpp) with this lowest link, or of a single link.
+// Parallel links carry equal loads, so that traffic over all of them waits for the slowest.
+[[nodiscard]] std::vector<RateStep> rates_of_links(const Cluster& cluster, LinkId lowest);
 [[nodiscard]] bool has_timed_links(const ClusterFacts& facts);
 
 }  // namespace trainyard

@@ -248,6 +248,9 @@ struct ConnectionHash {
   }
 };
 
+// Example: with one ring, an all_reduce of 4 ranks turns into 2 (4 - 1) = 6 sends and 6 receives
+// per rank, between two Delays. All ranks send the same messages up to a rotation, so they share
+// one program, and each binds its own pairs to the slots.
 class Expansion {
  public:
   Expansion(const Workload& from, const Cluster& cluster, const AlgorithmOf& algorithm_of)
@@ -323,6 +326,8 @@ Workload Expansion::run() && {
   start();
   for (RankId rank = 0; rank < from_.ranks.size(); ++rank) expand_rank(rank);
   std::size_t slots = 0;
+  // All ranks of a workload have the same number of slots. Slots that a rank does not use stay
+  // unbound.
   for (const Rank& rank : to_.ranks) slots = std::max(slots, rank.slots.size());
   for (std::size_t number = to_.slots.size(); number < slots; ++number)
     to_.slots.push_back(fmt::format("partner {}", number - from_.slots.size()));
@@ -380,6 +385,8 @@ std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slo
   }
   // The program is shared. The members of this rank's groups follow from those of the first rank by
   // a rotation of each group by a multiple of its turn.
+  // The operations name their slots by number, so the slots are appended in the order in which
+  // grown() added them. Rotated calls have no relays, so every added slot has a Partner.
   for (const Partner& partner : shared.partners) {
     const auto [group, group_rank] = rank.slots.at(partner.group_slot);
     const std::size_t members = from_.groups.at(group).members.size();
@@ -413,6 +420,8 @@ std::optional<std::vector<std::uint32_t>> Expansion::equivalence_key_of(const Ra
   if (fresh)
     for (const Operation& op : from_.programs.at(rank.program).operations.written())
       if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
+  // Per collective: kNone for a group of one rank, otherwise the number of the class and the
+  // representative. No class has the number kNone, so keys of different layout differ.
   std::vector<std::uint32_t> equivalence_class;
   for (const auto& [slot, call] : known->second) {
     const auto [group, group_rank] = rank.slots.at(slot);
@@ -589,14 +598,15 @@ GroupId Expansion::relay_group(GroupId group, const Relay& relay, std::uint32_t 
 }
 
 std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t group_rank) {
+  const auto [entry, fresh] =
+      rank.slot_of.try_emplace(group, static_cast<std::uint16_t>(rank.slots.size()));
+  if (!fresh) return entry->second;
   if (rank.slots.size() >= kSlotsMost)
     throw RunError(
         fmt::format("played step by step \"{}\" has more than {} partners (use the fluid model, "
                     "or an algorithm with fewer channels, such as ring)",
                     rank.program.name, kSlotsMost));
-  const auto [entry, fresh] =
-      rank.slot_of.try_emplace(group, static_cast<std::uint16_t>(rank.slots.size()));
-  if (fresh) rank.slots.push_back({.group = group, .group_rank = group_rank});
+  rank.slots.push_back({.group = group, .group_rank = group_rank});
   return entry->second;
 }
 

@@ -13,6 +13,8 @@ namespace {
 // 1e-12 at most.
 constexpr int kProportionBits = 40;
 
+// Two proportions that were computed in different ways may differ in their last bits. Rounded to
+// kProportionBits bits of the mantissa they compare equal.
 double rounded(double proportion) {
   int exponent = 0;
   const double mantissa = std::frexp(proportion, &exponent);
@@ -81,11 +83,13 @@ LinkSets merge_links(const Cluster& cluster, const Partition& partition, LinkUse
     TY_CHECK(capacity > 0.0, link_class, capacity);
     tightness_of_class[link_class] = tightness(users[link_class], capacity);
     Signature of_class = signature(users[link_class]);
-    // A link whose capacity changes fills on its own.
-    if (!rates_of_link(cluster.facts(), link).empty()) of_class.emplace_back(kNone, link_class);
+    // A link whose capacity changes fills on its own. The additional pair makes its signature
+    // unlike any other, so it forms a set by itself.
+    if (!rates_of_links(cluster, link.id).empty()) of_class.emplace_back(kNone, link_class);
     const auto [place, is_new] = set_of_signature.try_emplace(
         std::move(of_class), static_cast<std::uint32_t>(result.sets.size()));
     const std::uint32_t set = result.set_of_class[link_class] = place->second;
+    // The tightest class describes the set. Among equally tight ones it is the lowest.
     if (is_new) {
       result.sets.push_back({link_class, capacity, users[link_class]});
     } else if (tightness_of_class[link_class] > tightness_of_class[result.sets[set].tightest]) {

@@ -26,6 +26,10 @@ namespace {
 // operation is its rank class and number, so that tokens of operations sort in the total order. The
 // token of a communication has the highest bit set, then the number of the live call and the flow
 // class, or kNone for the latency of a phase.
+//
+//     bits  63 .. 59   the kind of work; all 0: an operation that runs for a known time
+//           58 .. 32   rank class or live call, so each has fewer than 2^27
+//           31 .. 0    operation, flow class, ticket or number of a rate change
 constexpr Token kCallToken = Token{1} << 63;
 // The end of a kernel that communication may slow; the low half is the ticket of the announced end
 // (slowdown.hpp).
@@ -63,6 +67,14 @@ constexpr auto kEarlier = [](const FlowSpan& a, const FlowSpan& b) {
 
 // The event loop.
 //
+// The way of a piece of work through it:
+//
+// - kernel: begin(), begin_slowed() or begin_timed(), completed(), finish_timed();
+// - communication: begin() of each participant, begin_call() of the last one, then for each phase
+//   start_phase() for the latency, start_phase() for the flows, completed() and advance_call(), and
+//   at last end_call(), which finishes the operation of every participant;
+// - region: begin_region(), plan_regions(), pass_region() at each date that others await.
+//
 // Invariant: completed() only updates state; all new work starts in settled(), when every
 // completion of the instant is known. The order of starts then depends on (rank class, operation)
 // and on (group class, call) alone, not on the order in which a Pricing reports completions. Losses
@@ -80,13 +92,16 @@ class Replay final : public CompletionSink {
   void settled() override;
 
  private:
-  // A call that all participants have reached.
+  // A call that all participants have reached. Its phases run one after the other: each is first in
+  // its latency and then moves flows.
   struct LiveCall {
     Rendezvous::Call group_call;
     std::uint32_t call = 0;
     const std::vector<FoldedPhase>* phases = nullptr;
+    // Index in `phases` of the phase that runs.
     std::uint32_t phase = 0;
     bool latency_passed = false;
+    // Flows of this phase that have not ended.
     std::uint32_t flows_left = 0;
     double flows_started_s = 0.0;
   };
@@ -185,6 +200,9 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   find_rate_changes();
 }
 
+// Reads the timed faults of the representative of each class. Rates are part of the first colours
+// of ranks and links (folding_graph.cpp), so ranks and single links with other faults are in other
+// classes.
 void Replay::find_rate_changes() {
   const ClusterFacts& facts = input_.cluster.facts();
   if (facts.timed_faults.empty()) return;
@@ -196,7 +214,7 @@ void Replay::find_rate_changes() {
     add(false, i,
         rates_of_gpu(facts, input_.workload.ranks[partition.ranks[i].representative].gpu));
   for (std::uint32_t i = 0; i < partition.links.size(); ++i)
-    add(true, i, rates_of_link(facts, input_.cluster.link(partition.links[i].representative)));
+    add(true, i, rates_of_links(input_.cluster, partition.links[i].representative));
 }
 
 // A change at 0 acts before the first operation starts.
@@ -270,6 +288,7 @@ void Replay::make_room_for_times() {
 Timeline Replay::run() {
   pricing_.run(*this);
   if (finished_ < operations_) {
+    // After a stop request nothing starts, so what is left is no deadlock.
     if (input_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
     throw Deadlock(input_.record ? deadlock_text(input_, rendezvous_, timeline_, pricing_.now())
                                  : "operations remain that can never start");
@@ -307,12 +326,20 @@ void Replay::completed(Token token) {
     if (input_.record)
       timeline_.flows.push_back({flow_class, call.flows_started_s, pricing_.now()});
     if (--call.flows_left > 0) return;
+    // The last flow ends the phase. The next phase begins with its own latency.
     call.latency_passed = false;
     ++call.phase;
   }
   calls_to_advance_.push_back(high_half(token));
 }
 
+// Starts the work of one instant. The order matters:
+//
+// 1. Faults change rates before any work of the instant is priced.
+// 2. Calls go on to their next phase or end. Their ends make operations ready.
+// 3. Ready operations start, in the total order. They may begin calls, and some end at once.
+// 4. Kernels and regions are priced at the speeds that all this leaves. The speeds of calls come
+//    last, because they depend on the kernels that run from here on.
 void Replay::settled() {
   if (input_.stop.stop_requested()) return;
   if (!has_begun_) start_rate_changes();
@@ -357,11 +384,13 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
-  // Regions exist only where hosts issue operations without delay (active_regions.hpp).
+  // Regions exist only where hosts issue operations without delay (active_regions.hpp), so their
+  // heads are not checked against the host.
   const std::uint32_t shape = view.regions->shape_of(op);
   if (shape < kInsideRegion) return begin_region(rank_class, op, shape);
   if (!issued(rank_class, op)) return;
   const Operation& operation = (*view.operations)[op];
+  // The ready time of an operation that has waited for its host is its issue date.
   note(&OpTimes::ready_s, rank_class, op);
   switch (operation.kind) {
     case OpKind::Compute: {
@@ -392,6 +421,7 @@ void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
 
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
   const bool may_slow = !input_.compute_loss.empty() || !rate_changes_.empty();
+  // Where nothing ever slows computation, a kernel is a plain timer without a ticket.
   if (!may_slow || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
   note(&OpTimes::start_s, rank_class, op);
   slowed_.start(rank_class, op, seconds, pricing_.now());
@@ -433,6 +463,9 @@ void Replay::wake_for_region(std::uint32_t rank_class) {
   pricing_.start_delay_until(token, std::max(active_.next_date(rank_class), pricing_.now()));
 }
 
+// A date of a region has come: operations outside that wait for its members go on. The timer for
+// the next date is not set here but in plan_regions(), because the plan may change within this
+// instant.
 void Replay::pass_region(std::uint32_t rank_class, std::uint32_t ticket) {
   const bool told = active_.pass(rank_class, ticket, pricing_.now(),
                                  [&](OpIndex ended) { release(rank_class, ended); });
@@ -481,6 +514,7 @@ void Replay::for_each_participant(const Rendezvous::Call& group_call, const Visi
 }
 
 void Replay::begin_call(const Rendezvous::Call& group_call) {
+  // Numbers of calls that have ended are used again: 27 bits of a token hold them.
   std::uint32_t live_call = static_cast<std::uint32_t>(calls_.size());
   if (free_calls_.empty()) {
     calls_.emplace_back();
@@ -489,6 +523,7 @@ void Replay::begin_call(const Rendezvous::Call& group_call) {
     free_calls_.pop_back();
   }
   std::uint32_t call = kNone;
+  // All participants make the same call, so the first one names it.
   for_each_participant(group_call, [&](std::uint32_t rank_class, OpIndex op) {
     note(&OpTimes::start_s, rank_class, op);
     if (call == kNone) call = (*views_[rank_class].operations)[op].payload;

@@ -109,7 +109,8 @@ std::uint32_t ColourHistory::colour(std::uint32_t vertex, std::uint32_t round) c
   return colour;
 }
 
-// The two can only part in a round that recolours one of them.
+// The two can only part in a round that recolours one of them, so the other rounds are not
+// compared. Once parted, vertices never get one colour again.
 std::uint32_t ColourHistory::parting(std::uint32_t a, std::uint32_t b) const {
   if (refinement_.first[a] != refinement_.first[b]) return 0;
   std::uint32_t found = kNone;
@@ -300,7 +301,7 @@ PartingWord PartingWords::of_flows(std::uint32_t a, std::uint32_t b) const {
 PartingWord PartingWords::of_links(const Link& a, const Link& b) const {
   if (a.kind != b.kind)
     return {DifferenceCause::Link, fmt::format("{}, not {}", to_string(a.kind), to_string(b.kind))};
-  if (rates_of_link(cluster_.facts(), a) != rates_of_link(cluster_.facts(), b))
+  if (rates_of_links(cluster_, a.id) != rates_of_links(cluster_, b.id))
     return {DifferenceCause::Link, "a link with other timed faults"};
   const bool usable = rounded_key(a.capacity.value()) != rounded_key(b.capacity.value());
   return {DifferenceCause::Link,
@@ -320,6 +321,8 @@ struct LabelAndColour {
 // The most neighbours on each side that are compared in pairs, of those that only one side has.
 constexpr std::size_t kMostCompared = 64;
 
+// Finds why two ranks are in different classes, in the history of the refinement. The flows of a
+// group are vertices of their own here (Flows::Apart), so that a path can name them.
 class ReasonSearch {
  public:
   ReasonSearch(const Cluster& cluster, const Workload& workload, const Contention& found)
@@ -332,6 +335,10 @@ class ReasonSearch {
 
   // Follows the difference of the two ranks to its root. Each step goes to two neighbours that
   // parted in an earlier round, so the path ends. REQUIRES: they part, in a later round than 0.
+  //
+  // Example: two ranks part in round 3, their data groups in round 2, flows of these in round 1,
+  // and links under the flows differ by themselves (round 0). The path has three steps, and the
+  // difference is "25 GB/s, not 50 GB/s".
   PartingWord follow(RankId rank, RankId other, std::vector<DifferenceStep>& path) const {
     std::uint32_t a = rank;
     std::uint32_t b = other;
@@ -358,6 +365,7 @@ class ReasonSearch {
 
   using Neighbour = LabelledGraph::Neighbour;
   using Neighbours = std::map<LabelAndColour, std::vector<std::uint32_t>>;
+  // The neighbours of a vertex by label and by their colour after a round.
   [[nodiscard]] Neighbours neighbours(std::uint32_t vertex, std::uint32_t round) const {
     Neighbours result;
     for (const auto& [neighbour, label] : graph_.neighbours(vertex))
@@ -370,6 +378,7 @@ class ReasonSearch {
     // (refinement.hpp).
     const Neighbours of_a = neighbours(a, round);
     const Neighbours of_b = neighbours(b, round);
+    // One neighbour for every kind (label and colour) of which this side has more than the other.
     const auto surplus = [](const Neighbours& mine, const Neighbours& others) {
       std::vector<Neighbour> more;  // one of each
       for (const auto& [kind, vertices] : mine) {
@@ -384,6 +393,8 @@ class ReasonSearch {
     const std::vector<Neighbour> only_b = surplus(of_b, of_a);
     Difference found{.pair = first_pair(only_a, only_b, round)};
     if (found.pair) return found;
+    // No two neighbours of a kind can be paired, so one side has more members of one class. That
+    // number is the difference.
     const Neighbour more = only_a.empty() ? only_b.front() : only_a.front();
     const LabelAndColour kind{more.label, history_.colour(more.vertex, round)};
     const auto count = [&kind](const Neighbours& of) {
@@ -404,10 +415,13 @@ class ReasonSearch {
     std::uint32_t first_round = kNone;
     for (const Neighbour& x : a) {
       const Neighbour* like = nullptr;
+      // How similar the best candidate is: first whether it has the same label, then the round in
+      // which the two part. The greatest pair is the most similar.
       std::pair<bool, std::uint32_t> equivalence_class{false, 0};
       for (const Neighbour& y : b) {
         if (words_.kind(x.vertex) != words_.kind(y.vertex)) continue;
         const std::pair here{x.label == y.label, history_.parting(x.vertex, y.vertex)};
+        // Two neighbours that part only later, or never (kNone), cannot be the reason.
         if (here.second > round || (like != nullptr && here <= equivalence_class)) continue;
         like = &y;
         equivalence_class = here;

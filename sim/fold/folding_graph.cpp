@@ -52,6 +52,8 @@ void add_rates(Key& key, const std::vector<RateStep>& steps) {
                            std::bit_cast<std::uint64_t>(step.rate)});
 }
 
+// The colour of a rank is its program, and for each slot the lowest slot that names the same group.
+// Two ranks whose slots coincide in different ways communicate with different numbers of groups.
 void add_rank_colours(Colours& colours, const Cluster& cluster, const Workload& workload,
                       const JointGraph& joint) {
   Key key;
@@ -107,7 +109,8 @@ std::vector<std::uint32_t> traffic_colours(Colours& colours, const GroupTraffic&
 }
 
 // Adds the colours of groups, then those of shapes with their own vertices. The colour of a group
-// includes its only shape where that has no vertex.
+// includes its only shape where that has no vertex. The colour of its traffic holds calls, phases
+// and latencies; bytes and rates are in the colours of shapes, and links are neighbours.
 void add_group_colours(Colours& colours, const Workload& workload, const Contention& found,
                        const FoldingGraph& base) {
   const JointGraph& joint = *found.graph;
@@ -147,7 +150,8 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
     const Wire& wire = wiring.wire(id);
     std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
     const std::uint32_t size = joint.placed->parallel->count[id];
-    if (timed) rates = rates_of_link(cluster.facts(), wiring.link(id));
+    if (timed) rates = rates_of_links(cluster, id);
+    // The cache holds the colours of links without parallel links and timed faults.
     const bool is_usual = size == 1 && rates.empty();
     if (is_usual && known != kNone) {
       result.push_back(known);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/base/csv.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/timeline/critical_path.hpp"
@@ -253,8 +254,8 @@ std::string path_csv(const RunView& view) {
     text += fmt::format("{},{},{},{},{},{},{},{},{}\n", piece.start_s, piece.end_s,
                         graph.program(piece.event.rank_class).stage,
                         view.partition.ranks[piece.event.rank_class].representative,
-                        view.workload.names.at(op.name), op.microbatch, op.layer, split.own,
-                        split.beyond_s);
+                        csv_field(view.workload.names.at(op.name)), op.microbatch, op.layer,
+                        split.own, split.beyond_s);
   }
   return text;
 }

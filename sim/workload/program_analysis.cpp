@@ -21,6 +21,8 @@ ProgramAnalysis::Template::Template(const Program& program, const Template* like
       order(program, like ? like->order.blocks() : nullptr),
       lanes(calls.slots()) {}
 
+// Splits the calls of a slot by stream. The calls of one stream are in a total order, which
+// ordered() relies on. REQUIRES: the caller holds mutex_.
 const std::vector<ProgramAnalysis::Lane>& ProgramAnalysis::Template::lanes_of(std::uint16_t slot) {
   static const std::vector<Lane> kNoLanes;
   if (slot >= lanes.size()) return kNoLanes;
@@ -78,8 +80,11 @@ bool ProgramAnalysis::ordered(std::uint32_t program, std::uint16_t a, std::uint1
 }
 
 bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
-  const std::scoped_lock lock(mutex_);
-  return std::ranges::all_of(known_, [&](const auto& answer) {
+  // The lock ends before `other` takes its own: two that compare each other would wait for ever.
+  std::unique_lock lock(mutex_);
+  const auto known = known_;
+  lock.unlock();
+  return std::ranges::all_of(known, [&](const auto& answer) {
     const auto& [program, a, b] = answer.first;
     return other.ordered(program, a, b) == answer.second;
   });
@@ -88,6 +93,9 @@ bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
 // The operations of a that come before an operation of b are a prefix of a, and the prefix grows
 // along b. The next operation of a after the prefix must come after the operation of b; all later
 // ones follow it on its stream. Two iterators therefore decide it in linear time.
+//
+// Example: a is a0 a1 and b is b0 b1. If a0 comes before b0 and b0 before a1, then a0 and a1 are in
+// order with b0. If neither b1 nor a1 comes before the other, the two may overlap: false.
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   auto next = a.operations.begin();

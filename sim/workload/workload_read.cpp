@@ -42,6 +42,8 @@ class Interned {
   std::map<Value, std::size_t> known_;
 };
 
+// The bytes that each member sends to each other one. A wrong entry ends the reading of the matrix:
+// the others are likely to be wrong in the same way.
 std::vector<std::int64_t> read_matrix(JsonObject& object) {
   const Json& matrix = object.raw("matrix");
   if (matrix.is_null()) return {};
@@ -249,8 +251,10 @@ class WorkloadReader {
           .microbatch = static_cast<std::int32_t>(read.integer(
               "microbatch", {.fallback = 0, .least = -kMostMicrobatch, .most = kMostMicrobatch})),
           .bindings = static_cast<std::uint32_t>(content.bindings.size())};
-      for (const Json& input : read.raw("inputs"))
-        content.bindings.push_back(input.is_number_unsigned() ? input.get<OpIndex>() : kNone);
+      for (const Json& input : read.raw("inputs")) {
+        const bool fits = input.is_number_unsigned() && input.get<std::uint64_t>() < kNone;
+        content.bindings.push_back(fits ? input.get<OpIndex>() : kNone);
+      }
       const std::size_t inputs = content.bindings.size() - instance.bindings;
       if (instance.block >= content.blocks.size() ||
           content.blocks[instance.block].inputs != inputs) {
@@ -393,6 +397,7 @@ class WorkloadReader {
     if (!members.is_array()) object.report("members", "must be an array of rank numbers");
     for (std::size_t i = 0; members.is_array() && i < members.size(); ++i) {
       if (members[i].is_number_unsigned() && members[i].get<std::uint64_t>() < kNone) {
+        // A rank that is listed twice keeps its first group rank here; validate() reports it.
         group_rank_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
                                 group.members.size());
         group.members.push_back(RankId{members[i].get<std::uint32_t>()});

@@ -53,6 +53,28 @@ TEST(Regression, AFasterNvlinkDoesNotMakeAStepLonger) {
   }
 }
 
+// Does a slow uplink with dates slow a step, whichever of the equal spines it leads to? Only that
+// of the first spine did.
+TEST(Regression, EveryUplinkOfALeafMayBecomeSlow) {
+  const std::string scenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/what_if/all_reduce.json";
+  const auto with_slow_uplink = [&](const std::string& spine, const std::string& dates) {
+    const std::string fault =
+        fmt::format(R"([{{"link": {{"from": "leaf 0", "to": "{}"}}, "capacity_factor": 0.01{}}}])",
+                    spine, dates);
+    return simulate(
+               load_scenario(scenario, {{"cluster.fabric", R"({"kind": "fat_tree", "radix": 8})"},
+                                        {"cluster.faults", fault}}))
+        .timeline.makespan_s;
+  };
+  const double lasting = with_slow_uplink("spine 0", "");
+  for (const char* spine : {"spine 0", "spine 1", "spine 2"}) {
+    SCOPED_TRACE(spine);
+    EXPECT_NEAR(with_slow_uplink(spine, "") / lasting, 1.0, kAgreement);
+    const double from_now = with_slow_uplink(spine, R"(, "from": "0 s", "until": "1e6 s")");
+    EXPECT_NEAR(from_now / lasting, 1.0, 1e-6);
+  }
+}
+
 // Is a context ring at 128K tokens about as fast as gathering? It was 22 % slower.
 TEST(Regression, AContextRingOf128KTokensIsAboutAsFastAsGathering) {
   const double ring = step_s("context_ring_128k");

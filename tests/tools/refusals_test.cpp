@@ -95,6 +95,11 @@ std::vector<Refusal> refusals() {
        "--set reliability.phases=[{\"from_tokens\": 1e9, \"global_batch_size\": 7}]: "
        "/reliability/phases/0/global_batch_size: 7 sequences do not divide into microbatches of 1 "
        "on 2 replicas (choose a multiple of 2)"},
+      {"trainyard sweep scenarios/first/two_gpus.json --over training.micro_batch_size=1,2 --list "
+       "lines.txt --heat-map map.svg",
+       "--list: has a run of every combination in each of its lines, and --lines and --heat-map "
+       "have room for one (use --html, which plots every field that varies, or --set in place of "
+       "--list)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

@@ -209,6 +209,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "node 1 is missing"},
         Mistake{"nic", [](Json& j) { j["devices"][0]["nic"] = "bn"; },
                 "\"bn\" is not a NIC of node 0"},
+        // The first device of the list is a NIC of the same node.
+        Mistake{"unknown_nic",
+                [](Json& j) {
+                  std::swap(j["devices"][0], j["devices"][1]);
+                  j["devices"][1]["nic"] = "ann";
+                },
+                "/devices/1/nic: there is no device \"ann\" (did you mean \"an\"?"},
         Mistake{"switch", [](Json& j) { j["devices"][4]["node"] = 0; }, "belongs to no node"},
         Mistake{"empty", [](Json& j) { j["devices"] = Json::array(); }, "there is no gpu"},
         Mistake{"typo", [](Json& j) { j["links"][0]["bandwidth"] = "1 GB/s"; },

@@ -240,8 +240,38 @@ TEST(Faults, WithDatesAreTimedFaultsOfTheCluster) {
         cluster.name(link.from) == "node 3 nic 2" && cluster.name(link.to) == "leaf 2";
     const bool is_back =
         cluster.name(link.to) == "node 3 nic 2" && cluster.name(link.from) == "leaf 2";
-    EXPECT_EQ(rates_of_link(cluster.facts(), link).size(), is_hit || is_back ? 3U : 0U);
+    EXPECT_EQ(rates_of_links(cluster, link.id).size(), is_hit || is_back ? 3U : 0U);
   }
+}
+
+// Does a fault with dates hit a link of one direction that runs from a later device to an earlier
+// one, and two links between the same devices once, not twice?
+TEST(Faults, WithDatesHitEveryLinkOnce) {
+  auto json = nlohmann::ordered_json::parse(R"({
+    "gpu": "h100", "gpu_memory": "80 GiB",
+    "collective_latency": {"launch": "8.4 us", "intra_step": "3.4 us", "inter_step": "14 us"},
+    "devices": [{"name": "a", "kind": "gpu", "node": 0}, {"name": "b", "kind": "gpu", "node": 0}],
+    "links": [{"from": "b", "to": "a", "kind": "nvlink", "capacity": "50 GB/s", "duplex": false},
+              {"from": "a", "to": "b", "kind": "nvlink", "capacity": "50 GB/s", "duplex": false}],
+    "faults": [{"link": {"from": "b", "to": "a"}, "capacity_factor": 0.5, "from": "1 s"}]})");
+  const auto faults = [&json] {
+    return build_cluster(read_faulty(json.dump())).facts().timed_faults;
+  };
+  ASSERT_EQ(faults().size(), 1U);
+  EXPECT_DOUBLE_EQ(faults()[0].rate_left, 0.5);
+
+  json["devices"].push_back({{"name", "s"}, {"kind", "nvswitch"}, {"node", 0}});
+  const nlohmann::ordered_json to_switch = {
+      {"from", "a"}, {"to", "s"}, {"kind", "nvlink"}, {"capacity", "50 GB/s"}};
+  for (const char* gpu : {"a", "a", "b"}) {
+    json["links"].push_back(to_switch);
+    json["links"].back()["from"] = gpu;
+  }
+  json["links"].erase(1);  // the way back goes through the switch
+  EXPECT_EQ(faults().size(), 1U);
+  json["faults"][0] = {
+      {"link", {{"from", "a"}, {"to", "s"}}}, {"capacity_factor", 0.5}, {"from", "1 s"}};
+  EXPECT_EQ(faults().size(), 1U);
 }
 
 // Does a flap last whole retransmission timeouts, 4.096 us x 2^20 each, of which there are seven?

@@ -35,10 +35,14 @@ struct InitChoice {
   bool force = false;
 };
 
+// Questions go to standard error, so that standard output holds the answer alone. An empty line
+// takes the default. Nobody can answer any more after the end of the input (Ctrl-D).
 std::string asked(const std::string& question, const std::string& otherwise) {
   tell(fmt::format("{} [{}] ", question, otherwise));
   std::string answer;
-  std::getline(std::cin, answer);
+  if (!std::getline(std::cin, answer))
+    throw InputError({"init", "", "the input ended before an answer",
+                      "answer every question, or use --yes with --model, --node and --nodes"});
   return answer.empty() ? otherwise : answer;
 }
 

@@ -66,6 +66,7 @@ Exit run_program(const char* name, const std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  // execv() drops what is still buffered.
   std::fflush(nullptr);
   ::execv(program->c_str(), pointers.data());
   throw RunError(fmt::format("{} cannot be started: {}", program->string(), std::strerror(errno)));
@@ -88,6 +89,7 @@ AskedLayout asked_layout(const std::string& text) {
       fail_profile(fmt::format("--parallelism holds \"{}\"", word), "write tensor=8,pipeline=2");
     const std::string name = word.substr(0, equals);
     layout.sizes[name] = size;
+    // Expert ranks are among these GPUs and take none of their own.
     if (name == "tensor" || name == "pipeline" || name == "data" || name == "context")
       layout.gpus *= size;
   }
@@ -138,7 +140,7 @@ Exit measure_kernels(const ProfileChoice& given) {
                  "--model llama3-70b --parallelism tensor=8,pipeline=2");
   if (!choice.model.empty() || !choice.scenario.file.empty()) {
     if (choice.out.empty())
-      fail_profile("measuring a scenario's shapes needs --out", "add --out FILE");
+      fail_profile("measuring a scenario's shapes needs --output", "add --output FILE");
     if (!choice.model.empty()) {
       choice.scenario.file = choice.out + ".scenario.json";
       write_scenario(choice, choice.scenario.file);

@@ -60,7 +60,8 @@ std::vector<Override> common_changes(const SweepChoice& choice) {
   return changes;
 }
 
-// Combines each line of --list with each combination of the axes.
+// Combines each line of --list with each combination of the axes. Where two changes name one path,
+// the later one counts: a line, then --ideal and --set, then the axes.
 std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Axis>& axes) {
   std::vector<Variant> combinations = grid(choice.scenario, axes);
   const std::vector<Override> common = common_changes(choice);
@@ -155,9 +156,17 @@ Exit exit_of(const SweepRows& rows) {
 }
 
 Exit sweep(const SweepChoice& choice) {
+  if (!choice.list.empty() && !(choice.lines.empty() && choice.heat_map.empty()))
+    throw InputError(Problem{.file = "--list",
+                             .pointer = {},
+                             .problem = "has a run of every combination in each of its lines, and "
+                                        "--lines and --heat-map have room for one",
+                             .hint = "use --html, which plots every field that varies, or --set "
+                                     "in place of --list"});
   const std::vector<Axis> axes = axes_of(choice);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
+  // Refuses axes that no heat map can show, before the runs.
   if (!choice.heat_map.empty()) (void)heat_map_axes(axes);
   Journal journal = open_journal(choice.journal);
   const bool complete = simulate(choice, variants, journal);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <optional>
 
 #include "scenarios/import/training/scenario_draft.hpp"
@@ -86,7 +87,9 @@ constexpr auto kModels = std::to_array<NamedModel>({{"deepseek3-671b", "deepseek
                                                     {"qwen3-235b-a22b", "qwen3-235b-a22b"},
                                                     {"qwen3-30b-a3b", "qwen3-30b-a3b"}});
 
-// A policy keeps a part of a layer; the backward pass computes the rest again.
+// A policy keeps a part of a layer; the backward pass computes the rest again. `modules` is the
+// nearest set that a scenario can express, and `assumption` says how it differs, with {} for the
+// name of the policy.
 struct RematPolicy {
   std::string_view name;
   std::string_view recompute;
@@ -125,13 +128,15 @@ constexpr auto kPolicies = std::to_array<RematPolicy>(
       {"core_attn", "layernorm", "mlp"},
       "remat_policy {} recomputes attention, norms and the feed-forward part"}});
 
-// One kind of parallelism: the sizes of its axes within and between slices.
+// One kind of parallelism: the sizes of its axes within (ici) and between (dcn) slices, and -1 for
+// a size that the files leave open.
 struct Axis {
   std::int64_t ici = 1;
   std::int64_t dcn = 1;
   [[nodiscard]] std::int64_t size() const { return product_of({ici, dcn}); }
 };
 
+// The files state the sizes as ici_NAME_parallelism and dcn_NAME_parallelism.
 constexpr auto kAxes = std::to_array<std::string_view>(
     {"data", "fsdp", "fsdp_transpose", "sequence", "context", "context_autoregressive", "tensor",
      "tensor_transpose", "tensor_sequence", "expert", "pipeline", "autoregressive"});
@@ -248,6 +253,8 @@ class MaxText {
     if (config_.on("routed_bias")) m["router_bias"] = true;
   }
 
+  // Where the files do not state them, base.yml leaves fsdp within a slice and data between slices
+  // open.
   Axis axis(std::string_view name) {
     const auto size = [&](const char* where, std::int64_t fallback) {
       const std::string path = fmt::format("{}_{}_parallelism", where, name);
@@ -287,6 +294,7 @@ class MaxText {
     return static_cast<std::size_t>(&one - axes_.data());
   }
 
+  // Returns the product of the axes; -1 where one of them is open.
   [[nodiscard]] std::int64_t stated(std::int64_t Axis::*member) const {
     std::int64_t product = 1;
     for (const Axis& one : axes_) {
@@ -296,6 +304,10 @@ class MaxText {
     return product;
   }
 
+  // The axes within a slice make ici GPUs, those between slices make dcn slices, and ici x dcn is
+  // the world. If no axis is open, the axes state the world; else the launch does, and the open
+  // axis takes what the others leave. If one axis of each kind is open, a slice is taken to be a
+  // node.
   void add_axes() {
     for (std::size_t i = 0; i < kAxes.size(); ++i) axes_[i] = axis(kAxes[i]);
     std::int64_t ici = stated(&Axis::ici);
@@ -325,6 +337,8 @@ class MaxText {
       if (along(unknown) > 1)
         config_.refuse(fmt::format("ici_{}_parallelism", unknown), "is not simulated",
                        "set it to 1");
+    // Ranks of the axes data, fsdp, fsdp_transpose and expert have different sequences. Those of
+    // all but data together hold one copy of the weights.
     const std::int64_t sharded =
         product_of({along("fsdp"), along("fsdp_transpose"), along("expert")});
     pipeline_ = along("pipeline");
@@ -357,6 +371,7 @@ class MaxText {
     const std::int64_t stated_repeats = config_.get("num_pipeline_repeats", -1);
     const std::int64_t microbatches = config_.get("num_pipeline_microbatches", -1);
     if (pipeline_ == 1) return;
+    // MaxText's pipeline is circular: a rank has `repeats` stages of `layers` layers each.
     const std::int64_t repeats =
         stated_repeats > 0 ? stated_repeats
                            : std::max<std::int64_t>(draft_.layers() / (pipeline_ * layers), 1);
@@ -410,6 +425,8 @@ class MaxText {
 
   void add_batch() {
     if (!config_.has("per_device_batch_size")) defaults_.emplace_back("per_device_batch_size 12");
+    // The batch of a GPU may be a fraction: 0.5 on 16 GPUs are 8 sequences, which 2 replicas of 8
+    // tensor ranks share as 4 each.
     const double device = config_.number("per_device_batch_size").value_or(12.0);
     const double round = device * static_cast<double>(world_);
     const double replica = round / static_cast<double>(data_ * microbatches_);
@@ -450,6 +467,7 @@ class MaxText {
 
   void add_expert_settings() {
     const double capacity = config_.number("capacity_factor").value_or(-1.0);
+    // Grouped GEMMs take any number of tokens, so a capacity has an effect only without them.
     const bool grouped = config_.on("megablox", true) && config_.on("sparse_matmul", true);
     Json& e = draft_.experts;
     e["dispatcher"] = "all_to_all";
@@ -484,8 +502,10 @@ ImportedScenario import_maxtext(const ImportRequest& request) {
       continue;
     }
     document.file += " and " + next.file;
+    std::ranges::move(next.notes, std::back_inserter(document.notes));
     for (auto& [key, value] : next.values.items()) {
       document.values[key] = std::move(value);
+      // A line without its file would point into the first one.
       document.lines.erase(key);
     }
   }

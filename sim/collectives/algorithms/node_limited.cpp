@@ -289,8 +289,9 @@ std::unique_ptr<CollectiveAlgorithm> NodeLimitedAllToAll::with_argument(
   bool sound = true;
   for (std::int64_t* number : {&choice.picks, &choice.experts, &choice.reached, &choice.groups}) {
     const auto [stop, fault] = std::from_chars(at, end, *number);
-    sound = sound && fault == std::errc() && *number > 0;
-    at = stop != end && *stop == '-' ? stop + 1 : stop;
+    const bool last = number == &choice.groups;
+    sound = sound && fault == std::errc() && *number > 0 && (last || stop != end);
+    at = !last && stop != end && *stop == '-' ? stop + 1 : stop;
   }
   sound = sound && at == end && choice.reached <= choice.groups &&
           choice.experts % choice.groups == 0 &&

@@ -12,7 +12,7 @@
 //    pace.rate;    // 295 GB/s: 20 SMs of 14.75 GB/s each
 //
 // The constants of DeepEP are fitted to its normal kernels on H100 and B200, on one to four nodes,
-// those of HybridEP to its calls on GB200 and on two to eight nodes of H100, by fit_deepep
+// those of HybridEP to its calls on GB200 and on two nodes of H100, by fit_deepep
 // (deepep/data, with the errors). See tests/sim/collectives/node_limited_test.cpp.
 #pragma once
 

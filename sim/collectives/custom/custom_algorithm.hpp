@@ -56,13 +56,17 @@ struct SendPlan {
 class FreeChannels {
  public:
   [[nodiscard]] std::uint32_t take(std::uint32_t from, std::uint32_t to) {
-    std::set<std::uint32_t>& sends = sends_[from];
-    std::set<std::uint32_t>& receives = receives_[to];
+    const std::set<std::uint32_t>& sends = sends_[from];
+    const std::set<std::uint32_t>& receives = receives_[to];
     std::uint32_t channel = 0;
     while (sends.contains(channel) || receives.contains(channel)) ++channel;
-    sends.insert(channel);
-    receives.insert(channel);
+    mark(from, to, channel);
     return channel;
+  }
+  // Marks a channel that was chosen elsewhere as taken.
+  void mark(std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
+    sends_[from].insert(channel);
+    receives_[to].insert(channel);
   }
 
  private:

@@ -57,6 +57,8 @@ class EarliestSteps {
     std::uint32_t step = 0;
     for (const std::uint32_t piece : message.scattered) {
       const State& there = state(message.to, piece);
+      // An addition may share the step in which the old content is read, because messages of one
+      // step do not see each other. A replacement must come later.
       step = std::max({step, state(message.from, piece).written, there.replaced, there.read});
       if (!message.reduce) step = std::max({step, there.written, there.read + there.is_read});
     }
@@ -207,13 +209,15 @@ class SendListReader {
 
   // Sends of one step without a channel run concurrently.
   void set_channels() {
-    for (std::size_t begin = 0; begin < sends_.size();) {
+    for (auto begin = sends_.begin(); begin != sends_.end();) {
+      const auto end = std::find_if(begin, sends_.end(), [&](const Send& send) {
+        return send.message.step != begin->message.step;
+      });
       FreeChannels free;
-      std::size_t end = begin;
-      for (; end < sends_.size() && sends_[end].message.step == sends_[begin].message.step; ++end) {
-        Message& message = sends_[end].message;
-        if (!sends_[end].has_channel) message.channel = free.take(message.from, message.to);
-      }
+      for (auto send = begin; send != end; ++send)
+        if (const Message& m = send->message; send->has_channel) free.mark(m.from, m.to, m.channel);
+      for (auto send = begin; send != end; ++send)
+        if (Message& m = send->message; !send->has_channel) m.channel = free.take(m.from, m.to);
       begin = end;
     }
   }

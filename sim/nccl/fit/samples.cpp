@@ -210,8 +210,8 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
 
 bool is_in_place(const Json& row) { return row.contains("in_place") && row.at("in_place") == true; }
 
-// The time of a row. Logs that were read off a plot have the bus bandwidth only, in GB/s: the bytes
-// on the busiest wire of a ring over the time. Zero if the row has neither.
+// The time of a row. Logs that were read off a plot have the bus bandwidth only, in GB/s, as
+// nccl-tests defines it. Zero if the row has neither.
 double time_of(const Json& row, CollectiveOp op, const MeasuredPoint& point) {
   const auto number = [&](const char* key) {
     return row.contains(key) && row.at(key).is_number() ? row.at(key).get<double>() : 0.0;
@@ -219,8 +219,7 @@ double time_of(const Json& row, CollectiveOp op, const MeasuredPoint& point) {
   if (row.at("time_us").is_number()) return row.at("time_us").get<double>();
   const double bus = number("busbw_GBps");
   if (bus <= 0.0) return 0.0;
-  const double passes = op == CollectiveOp::AllReduce ? 2.0 : 1.0;
-  return passes * (point.ranks - 1.0) / point.ranks * point.bytes / (1000.0 * bus);
+  return bus_bandwidth_factor(op, point.ranks) * point.bytes / (1000.0 * bus);
 }
 
 // The points of a log: its out-of-placed rows if there are any, otherwise all rows.

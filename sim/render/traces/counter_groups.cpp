@@ -26,6 +26,7 @@ std::vector<CounterPoint> points_of(const PowerSeries& series) {
     from_ns = end_ns;
     joules = 0.0;
   }
+  // Ends the last interval: without it a viewer shows its watts for ever.
   points.push_back({from_ns, 0.0});
   return points;
 }
@@ -57,12 +58,12 @@ std::vector<CounterTrack> fault_tracks(const RunView& view) {
   std::vector<CounterTrack> tracks;
   const std::int64_t end_ns = trace_ns(view.timeline.makespan_s);
   for (const TimedFault& fault : view.cluster.facts().timed_faults) {
-    CounterTrack track{.name = fault.part, .points = {{0, 100.0}}};
+    const double slowed = 100.0 * fault.rate_left;
+    CounterTrack track{.name = fault.part, .points = {{0, fault.from_s <= 0.0 ? slowed : 100.0}}};
     const auto add = [&](double at_s, double percent) {
       if (at_s < view.timeline.makespan_s) track.points.push_back({trace_ns(at_s), percent});
     };
-    if (fault.from_s <= 0.0) track.points.clear();
-    add(fault.from_s, 100.0 * fault.rate_left);
+    if (fault.from_s > 0.0) add(fault.from_s, slowed);
     add(fault.until_s, 100.0);
     track.points.push_back({end_ns, track.points.back().value});
     tracks.push_back(std::move(track));

@@ -129,6 +129,10 @@ TEST(JobShape, ContradictionsNameBothPlaces) {
   EXPECT_THAT(job_refusal("#SBATCH --nodes=4\nsrun --ntasks-per-node=1 torchrun --nproc-per-node=8 "
                           "train.py\n"),
               HasSubstr("torchrun without --nnodes (line 2) says 1"));
+  EXPECT_THAT(job_refusal("#SBATCH -N2\n#SBATCH --gpus-per-node=4\n#SBATCH --gpus-per-task=8\n"
+                          "srun python train.py\n"),
+              HasSubstr("#SBATCH --gpus-per-task 8 (line 3) gives a task 8 GPUs, and #SBATCH "
+                        "--gpus-per-node 4 (line 2) a node 4"));
 }
 
 // Are commands in variables, quotes and arrays understood, and those that only name a launcher not?
@@ -150,6 +154,8 @@ TEST(JobShape, CallsAreFoundWhereverAShellFindsThem) {
               ElementsAre("torchrun:a.py"));
   EXPECT_THAT(calls("mpirun --mca a b -np 2 numactl --membind 0 ./train -n 20"),
               ElementsAre("mpirun:numactl"));
+  EXPECT_THAT(calls("torchrun --nnodes 4 train.py --output_dir /data/deepspeed --launcher mpirun"),
+              ElementsAre("torchrun:train.py"));
 }
 
 // Are sums and products of whole numbers computed, and nothing else?

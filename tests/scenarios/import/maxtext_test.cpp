@@ -65,10 +65,14 @@ TEST(MaxText, ExpertsAndAxesAreRead) {
 
 // Do later files override earlier ones?
 TEST(MaxText, LaterFilesOverrideEarlierOnes) {
-  const ImportFile later{.name = "mine.yml",
-                         .text = "per_device_batch_size: 4\nremat_policy: none\n"};
-  const Scenario scenario = scenario_of(
-      import_maxtext({.files = {shipped(kDense), later}, .machine = {.node = "dgx_h100"}}));
+  const ImportFile later{
+      .name = "mine.yml",
+      .text = "remat_policy: full\nper_device_batch_size: 4\nremat_policy: none\n"};
+  const ImportedScenario made =
+      import_maxtext({.files = {shipped(kDense), later}, .machine = {.node = "dgx_h100"}});
+  EXPECT_THAT(made.assumed,
+              Contains(HasSubstr("remat_policy is there twice: line 3 replaces line 1")));
+  const Scenario scenario = scenario_of(made);
   EXPECT_EQ(scenario.plan.training.global_batch_size, 512);
   EXPECT_EQ(scenario.plan.training.recompute, Recompute::None);
 }

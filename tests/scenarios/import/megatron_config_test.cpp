@@ -46,6 +46,20 @@ TEST(MegatronConfig, AYamlFileIsTheScriptWithTheSameArguments) {
   expect_runs(scenario);
 }
 
+// Is the pattern that the error about another one recommends taken in YAML too?
+TEST(MegatronConfig, AYamlFileMayHaveAPatternOfExpertsInParentheses) {
+  ImportFile file = shipped(kYaml);
+  const std::string none = "num_moe_experts: null";
+  const std::size_t at = file.text.find(none);
+  ASSERT_NE(at, std::string::npos);
+  file.text.replace(at, none.size(),
+                    "num_moe_experts: 8\n  moe_router_topk: 2\n  moe_ffn_hidden_size: 4096\n"
+                    "  moe_layer_freq: ([0]*3+[1]*29)");
+  const ImportedScenario yaml =
+      import_megatron_yaml({.files = {file}, .machine = {.node = "dgx_h100", .nodes = 4}});
+  EXPECT_EQ(yaml.scenario["model"]["dense_layers"], 3);
+}
+
 // Is a printed configuration of Megatron-Bridge read?
 TEST(MegatronConfig, AConfigurationOfMegatronBridgeGivesItsScenario) {
   const ImportedScenario made = nemo(shipped(kBridge), {.node = "dgx_h100", .nodes = 8});

@@ -271,6 +271,16 @@ TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
   EXPECT_EQ(launch.scenario["training"]["sequence_length"], 1024);
 }
 
+// May a default hold another variable, and a script print dots?
+TEST(Megatron, DefaultsNestAndPrintedDotsAreNoSettings) {
+  const ImportedScenario launch = launch_of(
+      "WORLD=4\nSLURM_NNODES=2\necho starting ... now\ntorchrun --nnodes "
+      "${SLURM_NNODES:-${WORLD:-1}} --tensor-model-parallel-size ${TP:-${WORLD:-1}} " +
+      std::string(kSmall));
+  EXPECT_EQ(launch.scenario["cluster"]["nodes"], 2);
+  EXPECT_EQ(launch.scenario["parallelism"]["tensor"], 4);
+}
+
 // Does an error name the missing or wrong argument?
 TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
   EXPECT_THAT(refusal("echo hello"), HasSubstr("run.sh: holds no argument of a launch"));

@@ -56,6 +56,14 @@ TEST(CsvTable, KeepsCommasWithinQuotes) {
   EXPECT_EQ(table.integer(1, "rows"), 7);
 }
 
+// Is a field that csv_field() wrote read back, and is a comment never the header?
+TEST(CsvTable, ReadsWrittenFieldsBack) {
+  const std::string field = "4 nodes, \"rail\" fabric";
+  const CsvTable table(table_of("nic,rows\n" + csv_field(field) + ",12\n"));
+  EXPECT_EQ(table.text(0, "nic"), field);
+  EXPECT_EQ(CsvTable(table_of("# nic,rows")).columns().front(), "");
+}
+
 // Does an error describe the fault?
 TEST(CsvTable, ReportsItsFaults) {
   EXPECT_NE(problem_of("a;b\n1;2\n", "a").find("part fields by commas"), std::string::npos);

@@ -1,6 +1,7 @@
-// The numbers of collectives in Chakra traces.
+// The numbers of collectives in Chakra traces, and files that are cut off.
 #include <gtest/gtest.h>
 
+#include "sim/base/error.hpp"
 #include "sim/chakra/trace_file.hpp"
 
 namespace trainyard::chakra {
@@ -27,6 +28,26 @@ TEST(CollectiveNumbers, AnOperationHasTheFirstThatStandsForIt) {
   for (const CollectiveOp op : {CollectiveOp::Reduce, CollectiveOp::AllGather,
                                 CollectiveOp::Broadcast, CollectiveOp::AllToAll})
     EXPECT_EQ(collective_of(collective_number(op)), op);
+}
+
+// Is a file that is cut off refused at every byte but those that end a message?
+TEST(TraceFile, ThatIsCutOffIsRefused) {
+  RankTrace trace;
+  trace.nodes.resize(2);
+  trace.nodes[1].name =
+      "a name of more than a hundred and twenty-eight letters, so that the length of "
+      "its message takes two bytes, of which the second one may be missing";
+  const std::string bytes = to_bytes(trace);
+  std::size_t read = 0;
+  for (std::size_t size = 1; size <= bytes.size(); ++size) {
+    try {
+      (void)from_bytes(std::string_view(bytes).substr(0, size), "cut.et");
+      ++read;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("cut.et: holds no message"), std::string::npos);
+    }
+  }
+  EXPECT_EQ(read, 3U);  // the metadata, one node, both nodes
 }
 
 }  // namespace

@@ -161,6 +161,18 @@ TEST(SendList, AMissingSendIsReported) {
             "with and what earlier steps brought it)\n");
 }
 
+// Do sends without a channel keep off the channels that other sends of their step name?
+TEST(SendList, SendsWithoutAChannelTakeAFreeOne) {
+  const SendPlan plan =
+      parse_send_list("two.json", R"({"op": "broadcast", "ranks": 2, "pieces": 3, "sends": [
+        {"from": 0, "to": 1, "pieces": [0]},
+        {"from": 0, "to": 1, "pieces": [1], "channel": 0},
+        {"from": 0, "to": 1, "pieces": [2]}]})");
+  std::vector<std::uint32_t> channels;
+  for (const Message& message : plan.messages) channels.push_back(message.channel);
+  EXPECT_THAT(channels, ::testing::ElementsAre(1U, 0U, 2U));
+}
+
 // Is a send of a piece that the sender does not hold reported?
 TEST(SendList, ASendOfAPieceThatIsNotHeldIsReported) {
   EXPECT_THAT(list_problem(R"({"op": "broadcast", "ranks": 3, "pieces": 1, "sends": [

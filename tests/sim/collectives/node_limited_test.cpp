@@ -119,7 +119,8 @@ TEST(HybridEp, IsALibraryOfItsOwn) {
 // Is a meaningless argument refused?
 TEST(NodeLimited, RefusesAMeaninglessArgument) {
   for (const char* name : {"node_limited:8", "node_limited:8-256-9-8", "node_limited:8-100-1-8",
-                           "node_limited:a-b-c-d", "node_limited:9-16-4-8"})
+                           "node_limited:a-b-c-d", "node_limited:9-16-4-8",
+                           "node_limited:8-16-4-8-", "node_limited:8-16--4-8"})
     EXPECT_THROW((void)find_algorithm(CollectiveOp::AllToAll, name), InputError) << name;
   // Four groups of two experts have the eight that a token chooses.
   EXPECT_NE(find_algorithm(CollectiveOp::AllToAll, "node_limited:8-16-4-8"), nullptr);

@@ -94,6 +94,7 @@ double parse_factor(std::string_view text) {
          "it must be above 1, such as 2 in 8B:8GiB:2");
 }
 
+// A text without the mark is one part. "8," has an empty second part, which its reader refuses.
 std::vector<std::string_view> split(std::string_view text, char mark) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -124,8 +125,10 @@ std::vector<std::int64_t> parse_range(std::string_view text) {
       refuse(kSizes, fmt::format("\"{}\" are more than {} sizes", text, kSizesMost),
              "use a larger factor");
     }
-    // A factor close to 1 still advances by at least one byte.
-    size = std::max(size + 1, std::int64_t{std::llround(static_cast<double>(size) * factor)});
+    // A factor close to 1 still advances by at least one byte, and a large one ends the range.
+    const double next = static_cast<double>(size) * factor;
+    if (next > static_cast<double>(last) + 1.0) break;
+    size = std::max(size + 1, std::int64_t{std::llround(next)});
   }
   return sizes;
 }
@@ -195,7 +198,9 @@ std::vector<std::uint32_t> parse_ranks(std::string_view text, std::size_t gpus,
   std::set<std::uint32_t> seen;
   for (const std::string_view part : split(text, ',')) {
     const Range range = range_of(part, gpus, option);
-    for (std::uint32_t rank = range.first; rank <= range.last; rank += range.step) {
+    // In 64 bits, where a large step does not pass the last rank by starting anew at 0.
+    for (std::uint64_t at = range.first; at <= range.last; at += range.step) {
+      const auto rank = static_cast<std::uint32_t>(at);
       ranks.push_back(rank);
       if (!seen.insert(rank).second)
         refuse(option, fmt::format("{} is there twice", rank), "name each rank once");

@@ -17,6 +17,14 @@ namespace trainyard {
 
 namespace {
 
+// A run alternates between train() and recover(). train() jumps from one moment of `What` to the
+// next until something stops the job. recover() passes the phases of a restart, and a further
+// failure makes it begin again. Nothing happens step by step, so the cost grows with the number of
+// events and not with that of steps.
+//
+// Training is cut into segments in which the time of a step is constant (RunProgress). The engine
+// simulates whole steps only, so whatever changes the time of a step sets change_at_ to the end of
+// the step under way, where change_state() begins the next segment.
 class Run {
  public:
   Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint64_t index,
@@ -123,15 +131,18 @@ class Run {
   JobState state_ = {};  // of the steps that the job trains
   double step_s_;
   double share_;
+  bool restarted_ = true;      // since the last time it trained; so begins the run
   double change_at_ = kNever;  // when the steps begin to take another time
   double load_s_;
   double trained_from_ = 0.0;
   std::vector<double> pause_at_;  // by pause
   std::vector<SlowNode> slow_;
   std::vector<SilentError> errors_;
+  // A node that fills a slot has none of the copies that the lost node held.
   std::vector<std::int64_t> emptied_;  // slots that have changed since every copy was whole
-  // Policies that train on: when nodes join, and whether from elsewhere; spare nodes among them;
-  // empty slots for which there is none; nodes that join at the next change of state.
+  // Policies that train on. joins_: when nodes join, and whether from elsewhere. reserved_: spare
+  // nodes among them. unserved_: empty slots for which there is no node yet. joining_spares_ and
+  // joining_others_: nodes that are ready and join at the next change of state.
   using Join = std::pair<double, bool>;
   std::priority_queue<Join, std::vector<Join>, std::greater<>> joins_;
   std::int64_t reserved_ = 0;
@@ -164,6 +175,7 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
   }
   for (std::size_t i = 0; i < job.pauses.size(); ++i)
     if (job.pauses[i].every) pause_at_[i] = job.pauses[i].every->value();
+  // The lemons that this run has drawn may be more or fewer than their mean number.
   rescale(share_of_parts({}));
 }
 
@@ -181,6 +193,8 @@ JobState Run::state() const {
     state.slow.push_back({.cause = one.cause, .stage = stage_of(job_, one.slot)});
   std::ranges::sort(state.empty_stages);
   std::ranges::sort(state.slow);
+  // Two parts of a stage that are slow for the same cause count as one, because the step waits for
+  // the slowest. Sorted lists without duplicates make equal states equal keys of StateSteps.
   state.slow.erase(std::unique(state.slow.begin(), state.slow.end()), state.slow.end());
   state.phase = training_phase_;
   return state;
@@ -224,10 +238,14 @@ void Run::set_state() {
 
 void Run::begin_segment() {
   progress_.begin(step_s_, share_);
-  change_at_ = kNever;
+  // Nodes that were about to join when another one failed still do, after this step.
+  const bool joins = joining_spares_ + joining_others_ > 0;
+  change_at_ = joins ? now_ + progress_.time_to_end_of_step() : kNever;
   trained_from_ = now_;
 }
 
+// The next event is drawn at the rate of before this one. If this one changes the parts at work,
+// rescale() then moves the next one.
 void Run::take(std::size_t cause) {
   ++run_.interruptions[cause];
   place_ = arrivals_.place(cause);
@@ -282,14 +300,22 @@ void Run::lose(const std::vector<std::int64_t>& slots) {
   nodes_.collect_repairs(now_);
   const auto empty = static_cast<std::int64_t>(nodes_.empty_slots().size());
   const auto count = static_cast<std::int64_t>(slots.size());
+  // Slots that are empty already have the first claim to the spares.
   const std::int64_t spares = std::max<std::int64_t>(0, nodes_.standing_by() - empty);
   run_.nodes_lost += count;
   run_.without_spare += std::max<std::int64_t>(0, count - spares);
   nodes_.lose(slots, now_);
+  // The node that takes the place of a slow one is not slow.
+  std::erase_if(slow_, [&slots](const SlowNode& one) {
+    return std::ranges::find(slots, one.slot) != slots.end();
+  });
   for (const std::int64_t slot : slots)
     if (std::ranges::find(emptied_, slot) == emptied_.end()) emptied_.push_back(slot);
 }
 
+// A level survives if the slots that have changed leave a copy of each part. Errors that came after
+// the restored checkpoint are undone with the work. An error whose last clean checkpoint is older
+// may be in the restored one, and remains.
 void Run::fall_back() {
   std::vector<bool> whole;
   for (const CheckpointLevel& level : job_.levels)
@@ -308,6 +334,8 @@ Run::Stop Run::on_failure(std::size_t cause) {
       one.nodes > 0 ? nodes_.hit(place_, one.nodes) : std::vector<std::int64_t>{};
   close();
   lose(lost);
+  // A failure that takes no node is one of software, which stops all ranks under every policy. If a
+  // node is lost, the step under way lacks its part and is done again.
   if (!lost.empty() && can_do_without(job_, nodes_.empty_slots())) {
     progress_.drop_unfinished_step();
     ++run_.trained_on;
@@ -338,6 +366,7 @@ double Run::found_after(std::size_t cause) {
   if (!job_.health_check) return after_s;
   const HealthCheckSettings& check = *job_.health_check;
   Draws& draws = arrivals_.draws(cause);
+  // The part goes wrong somewhere between two checks. A check misses it with 1 - coverage.
   const double until_next = draws.uniform();
   const double intervals = until_next + draws.failed_trials(check.coverage);
   return std::min(after_s, intervals * check.every->value());
@@ -355,6 +384,8 @@ void Run::slow_down(std::size_t cause) {
                    .found_at = now_ + found_after(cause)});
 }
 
+// The error costs nothing until it is found. `clean` is the last checkpoint that storage has now:
+// later ones may hold wrong numbers.
 void Run::corrupt(std::size_t cause) {
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
   errors_.push_back({.cause = cause,
@@ -368,6 +399,8 @@ void Run::corrupt(std::size_t cause) {
 Run::Next Run::next() const {
   Next first{now_ + progress_.time_to(length_.steps), What::End};
   const auto offer = [&](double time, What what, std::size_t index = 0) {
+    // A moment that passed while the job did not train is due at once. Of equal times the first one
+    // wins, so that a run whose work is done ends before anything else happens to it.
     if (std::max(time, now_) < first.time) first = {std::max(time, now_), what, index};
   };
   offer(length_.wall_s, What::Calendar);
@@ -390,8 +423,11 @@ Run::Next Run::next() const {
 }
 
 Run::Stop Run::train() {
+  // A time limit, such as Slurm's, begins again with the job, but not where the job went on without
+  // a failed node. Pauses on the calendar keep their dates.
   for (std::size_t i = 0; i < job_.pauses.size(); ++i)
-    if (job_.pauses[i].limit) pause_at_[i] = now_ + job_.pauses[i].limit->value();
+    if (restarted_ && job_.pauses[i].limit) pause_at_[i] = now_ + job_.pauses[i].limit->value();
+  restarted_ = false;
   begin_segment();
   for (;;) {
     const Next event = next();
@@ -434,6 +470,7 @@ std::optional<Run::Stop> Run::handle(const Next& next) {
   return {};
 }
 
+// A slow part or a wrong result does not stop the job, which does not know of it yet.
 std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
   take(cause);
   cause_name_ = job_.causes[cause].name;
@@ -456,8 +493,9 @@ std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
   return on_failure(cause);
 }
 
-// The job waits, and its step with it. It stops if the cause lasts too long, or if something fails
-// meanwhile.
+// The job waits, and its step with it, as for a link that flaps while the transport sends again. It
+// stops if the cause lasts longer than the transport tries, or if something fails meanwhile.
+// Otherwise the segment goes on where it was: no time of training has passed.
 std::optional<Run::Stop> Run::stalled_by(std::size_t cause) {
   const InterruptionCause& one = job_.causes[cause];
   const double lasts = arrivals_.draws(cause).exponential(one.duration_s);
@@ -504,7 +542,8 @@ std::optional<Run::Stop> Run::take_node_back() {
   return {};
 }
 
-// Between two steps: nodes join, and steps begin to take another time.
+// Between two steps: nodes join, and steps begin to take another time. The step in the new state is
+// looked up after the wait, because a node may become slow during it.
 std::optional<Run::Stop> Run::change_state() {
   close();
   note(RunPhase::Productive, trained_from_);
@@ -531,13 +570,15 @@ std::optional<Run::Stop> Run::end_training_phase() {
   return change_state();
 }
 
-// The job saves, and another node takes the place of the slow one.
+// The job saves, and another node takes the place of the slow one. No work is lost, and nothing
+// remains to be detected.
 Run::Stop Run::evict(std::size_t index) {
   const SlowNode one = slow_[index];
   cause_name_ = job_.causes[one.cause].name;
-  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
+  // Where another failure prevents the save, the slow node stays, and is found again.
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
+  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
   if (job_.causes[one.cause].nodes > 0) lose({one.slot});
   return {.cause = one.cause, .detected = true};
 }
@@ -590,12 +631,15 @@ std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
     if (stop.trains_on) return wait(RunPhase::Reconfigure, job_.reconfigure_s);
     if (const auto failed = wait(RunPhase::Diagnose, one.diagnose_s)) return failed;
   }
+  // A full restart places all nodes anew. Nodes on their way still count as standing by or
+  // elsewhere, so replace_nodes() finds them.
   joins_ = {};
   reserved_ = coming_ = unserved_ = joining_spares_ = joining_others_ = 0;
   if (const auto failed = replace_nodes()) return failed;
   if (ended_) return {};
   emptied_.clear();
   ++run_.restarts;
+  restarted_ = true;
   const double queue_s = job_.queue_s > 0.0 ? queue_draws_.exponential(job_.queue_s) : 0.0;
   return wait_through({{RunPhase::Queue, queue_s},
                        {RunPhase::Start, job_.start_s},
@@ -616,7 +660,8 @@ void Run::recover(Stop stop) {
   set_state();
 }
 
-// The order in which the sound and the failed node leave makes no difference to the time.
+// The failed node is still in the job, which fails again as soon as it has started. The order in
+// which the sound and the failed node leave makes no difference to the time.
 bool Run::misdiagnosed(const Stop& stop) {
   if (job_.misdiagnosis <= 0.0 || ended_ || !stop.cause || stop.detected || stop.trains_on)
     return false;
@@ -626,6 +671,8 @@ bool Run::misdiagnosed(const Stop& stop) {
   return true;
 }
 
+// Waiting is counted in run_ and training in progress_. No second is in both, so the phases sum up
+// to the wall time.
 SampledRun Run::result() {
   while (!ended_) {
     const Stop stop = train();

@@ -15,10 +15,16 @@
 
 namespace trainyard {
 
+// Two passes: comments describe the run, and each row becomes a count of steps, a span, an
+// interruption, a bound of the log or a repair. Rows may be in any order, since read_run_log()
+// sorts the events, except that a row `repaired` needs the failure of its node before it. The row's
+// number is the place by which events of one time are ordered.
+
 namespace {
 
 struct PhaseWord {
   std::string_view word;
+  // Nothing: an activity that is no phase of `goodput`.
   std::optional<RunPhase> phase;
 };
 // Events that last for their duration_s.
@@ -59,32 +65,30 @@ class CsvEvents {
 
   CsvTable table_;
   RunLog log_;
+  // Nothing before the first row.
   std::optional<bool> dated_;
+  // A node that failed and is not back.
   std::map<std::string, double> failed_at_;  // by node
 };
 
-void check_header(const std::string& file, std::string_view text) {
-  std::size_t number = 0;
-  for (const std::string_view line : lines_of_log(text)) {
-    ++number;
-    if (line.starts_with('#')) continue;
-    std::string_view rest = line;
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find(','), rest.size());
-      const std::string column(rest.substr(0, end));
-      if (std::ranges::find(kColumns, column) == kColumns.end())
-        refuse_line(file, number, fmt::format("has the column \"{}\"", column),
-                    fmt::format("the columns are {}", fmt::join(kColumns, ", ")));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    return;
+// CsvTable accepts every column, and the reader ignores those that it does not ask for. A column
+// "nodes" in place of "node" would lose the names of all failed nodes without a message.
+void check_header(const CsvTable& table, const std::string& file, std::string_view text) {
+  const auto lines = lines_of_log(text);
+  const auto header = std::ranges::find_if(
+      lines, [](const std::string_view line) { return !line.starts_with('#'); });
+  const auto number = static_cast<std::size_t>(header - lines.begin()) + 1;
+  for (const std::string& column : table.columns()) {
+    if (column.empty() || std::ranges::find(kColumns, column) != kColumns.end()) continue;
+    refuse_line(file, number, fmt::format("has the column \"{}\"", column),
+                fmt::format("the columns are {}", fmt::join(kColumns, ", ")));
   }
 }
 
 CsvEvents::CsvEvents(const std::string& file, std::string_view text) : table_(file) {
   log_.file = file;
   log_.format = "CSV of steps and interruptions";
-  check_header(file, text);
+  check_header(table_, file, text);
   std::size_t number = 0;
   for (const std::string_view line : lines_of_log(text)) {
     ++number;
@@ -104,8 +108,9 @@ double positive(const std::string& file, std::size_t line, const std::string& ke
   return number;
 }
 
-// A comment "key: value" describes the run. Other comments are ignored; a word that is nearly a key
-// is refused.
+// A comment "key: value" describes the run. Prose is ignored: a comment without a colon, or with
+// several words before it. One unknown word before the colon is refused, since it is probably a
+// misspelt key.
 void CsvEvents::comment(std::string_view line, std::size_t number) {
   const std::size_t colon = line.find(": ");
   const std::size_t begin = line.find_first_not_of(' ');
@@ -167,6 +172,8 @@ void CsvEvents::lasting(std::size_t row, const PhaseWord& word, double time_s) {
                  .phase = word.phase,
                  .name = text(row, "cause")};
   if (span.name.empty()) span.name = word.word;
+  // A checkpoint with its step is a count of steps as well: training stops at its begin with so
+  // many complete.
   if (word.phase == RunPhase::Checkpoint && !text(row, "step").empty()) {
     span.steps = number(row, "step", "checkpoint");
     log_.marks.push_back({.time_s = time_s, .steps = *span.steps, .place = row});
@@ -174,6 +181,8 @@ void CsvEvents::lasting(std::size_t row, const PhaseWord& word, double time_s) {
   log_.spans.push_back(std::move(span));
 }
 
+// The time from the failure of a node until the log says that it is back is one sample of the time
+// of repairs.
 void CsvEvents::repaired(std::size_t row, double time_s) {
   const auto failed = failed_at_.find(text(row, "node"));
   if (failed == failed_at_.end())

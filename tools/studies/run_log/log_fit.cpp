@@ -32,16 +32,23 @@ std::map<std::string, InterruptionCause> preset_causes(const RunLog& log, const 
                                      "preset are scaled"});
   Scenario scenario;
   scenario.cluster.nodes = static_cast<std::uint32_t>(log.nodes);
+  // A log does not tell the number of NICs; one for each GPU is assumed.
   scenario.cluster.node.gpus = scenario.cluster.node.nics =
       static_cast<std::uint32_t>(log.gpus_per_node);
   scenario.reliability = load_reliability(prior.preset);
+  // A job needs a checkpoint. Only its causes are read, so that of the preset is replaced by one
+  // that needs no model.
   scenario.reliability->checkpoint = {
       .bytes = Bytes{0.0}, .stall = Seconds{0.0}, .interval_steps = 1};
   for (const InterruptionCause& cause : job_with_step(scenario, 1.0).causes)
-    if (cause.kind == FailureKind::Fatal) known[normalised_word(cause.name)] = cause;
+    // A cause that never fails says nothing, and its rate would have a distribution without shape.
+    if (cause.kind == FailureKind::Fatal && cause.rate > 0.0)
+      known[normalised_word(cause.name)] = cause;
   return known;
 }
 
+// A preset that shares no cause with the log would add its own causes to those of the log, and the
+// same failures would count twice under two names.
 void check_shared_causes(const RunLog& log, const FitPrior& prior,
                          const std::map<std::string, InterruptionCause>& known) {
   const bool shared = std::ranges::any_of(log.interruptions, [&](const LoggedInterruption& one) {
@@ -58,6 +65,7 @@ void check_shared_causes(const RunLog& log, const FitPrior& prior,
                                                fmt::join(names, ", "))});
 }
 
+// The first gap begins with the log.
 std::vector<double> gaps_between(const std::vector<double>& times_s, double begin_s) {
   std::vector<double> gaps;
   for (const double time_s : times_s) {
@@ -119,6 +127,7 @@ void Fitting::count_causes() {
   count_stalls();
   std::ranges::stable_sort(
       fit_.causes, [](const CauseFit& a, const CauseFit& b) { return a.events > b.events; });
+  // Causes of the preset that the log does not have follow with no events.
   for (const auto& [word, cause] : preset_) (void)cause_named(cause.name, FailureKind::Fatal);
 }
 
@@ -127,6 +136,7 @@ void Fitting::count_stalls() {
     if (span.phase != RunPhase::Stalled) continue;
     CauseFit& cause = cause_named(span.name, FailureKind::Transient);
     ++cause.events;
+    // The running mean of the durations.
     cause.duration_s +=
         (span.end_s - span.begin_s - cause.duration_s) / static_cast<double>(cause.events);
   }
@@ -139,7 +149,8 @@ double Fitting::preset_rate() const {
 }
 
 // With a preset, all fatal causes share the exposure, so the sum of their rates has a Gamma
-// distribution too. Other kinds have Jeffreys' prior.
+// distribution too. Other kinds have Jeffreys' prior. For example, 10 failures of a preset that has
+// 5 a day add 2 days of exposure, and a cause with 30 % of the preset's rate adds 3 to its count.
 void Fitting::set_rates() {
   const double wall_s = log_.wall_s();
   const double all = preset_rate();
@@ -159,6 +170,7 @@ void Fitting::set_rates() {
 }
 
 void Fitting::set_gaps() {
+  // Reconstructed times were placed by a rule, so their gaps say nothing about the shape.
   if (!log_.reconstructed.empty()) return;
   std::map<std::string, std::vector<double>> by_cause;
   std::vector<double> all;
@@ -192,6 +204,8 @@ void Fitting::set_recovery() {
         found.push_back(&segment);
     return found;
   };
+  // A recovery that another interruption cuts short is not a sample of the whole recovery. A run
+  // without failures still tells by its planned stops how long a restart takes.
   std::vector<const RunSegment*> complete = recoveries(FailureKind::Fatal);
   if (complete.empty()) complete = recoveries(FailureKind::Planned);
   const auto count = static_cast<double>(complete.size());
@@ -203,6 +217,7 @@ void Fitting::set_recovery() {
     fit_.recovery_not_explained_s += segment->recovery_not_explained_s / count;
   }
   const double replacement_s = fit_.recovery_s[static_cast<std::size_t>(RunPhase::Replace)];
+  // All time of replacement over the failures that name their node, as only these replace one.
   fit_.replacement_s = replaced > 0.0 ? replacement_s * count / replaced : 0.0;
   double steps = 0.0;
   double training_s = 0.0;
@@ -232,6 +247,8 @@ void Fitting::set_interval() {
   const PhaseSpan* last = nullptr;
   for (const PhaseSpan& span : log_.spans) {
     if (span.phase != RunPhase::Checkpoint || !span.steps) continue;
+    // After a restart the counts fall, and several hosts may log the same checkpoint. Neither is a
+    // distance.
     if (last != nullptr && *span.steps > *last->steps)
       distances.push_back(*span.steps - *last->steps);
     last = &span;
@@ -248,6 +265,8 @@ void Fitting::set_interval() {
   fit_.interval_from = "twice the mean work that was redone after a failure";
 }
 
+// Rates need the counts of their causes, and the interval between checkpoints needs the time of a
+// step, so these run in this order.
 LogFit Fitting::result() {
   count_causes();
   set_rates();
@@ -275,6 +294,8 @@ double mean_rate(const LogFit& fit, const CauseFit& cause) {
   return fit.failure_rate.mean() * cause.rate.shape / shapes;
 }
 
+// The block gives a rate as events in component-days. The events are those of the posterior mean,
+// so they differ from the whole number in the log.
 FailureProcess process_of(const RunLog& log, const LogFit& fit, const CauseFit& cause) {
   const bool of_nodes = log.nodes > 0 && cause.kind == FailureKind::Fatal;
   const double parts = of_nodes ? static_cast<double>(log.nodes) : 1.0;
@@ -318,10 +339,13 @@ Reliability fitted_reliability(const RunLog& log, const LogFit& fit) {
   const auto mean_s = [&](RunPhase phase) {
     return fit.recovery_s[static_cast<std::size_t>(phase)];
   };
+  // The block has a time of replacement only for failures that take a node out. Where no failure
+  // names its node, `start` holds the logged time of replacement instead.
   const bool replaces = fit.replacement_s > 0.0;  // else the log replaces without naming nodes
   all.recovery = {
       .detect = phase_time(fit, RunPhase::Detect),
       .diagnose = phase_time(fit, RunPhase::Diagnose),
+      .queue = phase_time(fit, RunPhase::Queue),
       .start = Seconds{mean_s(RunPhase::Start) + fit.recovery_not_explained_s +
                        (replaces ? 0.0 : mean_s(RunPhase::Replace))},
       .communicator_init = phase_time(fit, RunPhase::CommunicatorInit),

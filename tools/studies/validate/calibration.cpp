@@ -18,7 +18,8 @@ namespace trainyard {
 namespace {
 
 constexpr int kRounds = 50;  // of reweighting
-// a pivot below this share of the first one means that the rows cannot separate the constants
+// After the elimination of the constants before it, a diagonal element below this share of its
+// first value means that the rows cannot separate the constant from them.
 constexpr double kTellable = 1e-3;
 constexpr double kSlopeLeast = 0.005;  // least mean slope: half a percent of the time
 
@@ -81,7 +82,9 @@ void refuse_idle(const std::vector<FitRow>& rows, const std::vector<std::string>
 }
 
 // The logarithms of the factors that minimise the robust loss of calibration.hpp, by iteratively
-// reweighted least squares: the weight of a row falls with its residual in units of `scale`.
+// reweighted least squares: the weight of a row falls with its residual in units of `scale`. Each
+// round solves the normal equations sum of w s_i s_j x_j = - sum of w s_i r, where s are the slopes
+// of a row and r is its residual.
 std::vector<double> logs_of(const std::vector<FitRow>& rows, const std::vector<std::string>& names,
                             double scale) {
   const std::size_t size = names.size();
@@ -158,6 +161,8 @@ ConstantFit fit_constants(const std::vector<FitRow>& rows, const std::vector<std
   for (const FitRow& row : rows) series[row.source].push_back(&row);
   std::vector<double> squares(names.size(), 0.0);
   for (const auto& [source, members] : series) {
+    // The spread and the column "fitted without it" come from the same fits: each leaves one series
+    // out.
     std::vector<FitRow> others;
     for (const FitRow& row : rows) {
       if (row.source != source) others.push_back(row);
@@ -194,6 +199,7 @@ std::vector<std::string> names_of(const std::vector<Setting>& settings) {
   return names;
 }
 
+// The child processes read the constants from the overlay, so the data files stay as they are.
 std::vector<Outcome> outcomes_at(const std::vector<MeasuredRow>& rows,
                                  const std::vector<Setting>& settings,
                                  const CalibrateOptions& options) {
@@ -207,7 +213,7 @@ std::vector<Outcome> outcomes_at(const std::vector<MeasuredRow>& rows,
 std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
   std::vector<MeasuredRow> rows;
   for (const Outcome& outcome : outcomes) {
-    if (outcome.predicted()) rows.push_back(outcome.row);
+    if (outcome.timed()) rows.push_back(outcome.row);
   }
   return rows;
 }
@@ -303,7 +309,9 @@ std::string sources_text(const Calibration& calibration) {
   return table.text();
 }
 
-// The value of each constant when one source is left out, as data/left_out.json stores it.
+// The value of each constant when one source is left out, as data/left_out.json stores it. The last
+// round began at the fitted value over the factor of all rows; the fit without the source
+// multiplies that by its own factor.
 std::string values_without_text(const Calibration& calibration) {
   std::vector<std::string> head = {"left out"};
   for (const Setting& setting : calibration.settings) head.push_back(setting.constant.pointer);

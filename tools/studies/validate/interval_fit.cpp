@@ -17,6 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Errors beyond this count as this, so that a wrong row does not decide the fit.
 constexpr double kLargestError = 0.6;
 constexpr int kFitRounds = 2000;
 
@@ -28,7 +29,8 @@ bool has(const Outcome& outcome, Uncertain kind) {
   return outcome.uncertain[static_cast<std::size_t>(kind)] > 0.0;
 }
 
-// The runs as matrices: a row for each.
+// The runs as matrices, a row for each. Shares and errors are squared here, once, because the fit
+// uses only their squares.
 struct Samples {
   Eigen::ArrayXXd shares;  // squared
   Eigen::ArrayXd errors;   // squared
@@ -36,6 +38,8 @@ struct Samples {
 };
 
 Samples samples_of(const Runs& runs) {
+  // Groups of runs whose errors are correlated. A source is a group of its own for each way in
+  // which its runs were predicted: by tables or by a data sheet, judged or only fitted.
   const auto name = [](const ErrorOfRun& run) {
     return fmt::format("{} {} {}", run.outcome->row.source, run.by_data_sheet(), run.judged);
   };
@@ -50,6 +54,7 @@ Samples samples_of(const Runs& runs) {
     for (std::size_t kind = 0; kind < kUncertainKinds; ++kind)
       samples.shares(row, static_cast<Eigen::Index>(kind)) = square(run.outcome->uncertain[kind]);
     samples.errors(row) = square(std::min(std::abs(run.error), kLargestError));
+    // The weights of a group with n runs sum up to sqrt(n).
     samples.weights(row) = 1.0 / std::sqrt(members[name(run)]);
   }
   return samples;
@@ -109,10 +114,13 @@ Eigen::ArrayXd fit_variances(const Runs& runs) {
     // A kind that no run has is not known to be uncertain.
     variances = (expected > 0.0).select(variances * (seen / expected.max(1e-300)).sqrt(), 0.0);
   }
+  // Likelihood has given the ratios of the kinds; the common scale follows from the quantile, since
+  // normal tails are not assumed.
   return variances * square(scale_of(samples, variance_of(samples, variances)));
 }
 
-// The variance that a data sheet adds to the others, so that 90 % of the weight is within.
+// The variance that a data sheet adds to the others, so that 90 % of the weight is within. By
+// bisection, since more variance lowers the scale.
 double fit_sheet(const Runs& runs, const Eigen::ArrayXd& variances) {
   const Samples samples = samples_of(runs);
   const Eigen::ArrayXd fixed = variance_of(samples, variances);
@@ -158,6 +166,7 @@ std::vector<Pair> pairs_of(const Runs& runs) {
             feature_of(row, Feature::Framework)]
           .push_back(&run);
   }
+  // A group of n runs has n (n - 1) / 2 pairs. With this weight they count as (n - 1) / 2 together.
   std::vector<Pair> pairs;
   for (const auto& [name, members] : alike) {
     for (std::size_t first = 0; first < members.size(); ++first) {
@@ -169,8 +178,10 @@ std::vector<Pair> pairs_of(const Runs& runs) {
   return pairs;
 }
 
-// The correlation at which the intervals of ratios contain 90 % of the pairs. Their width falls
-// with it.
+// The correlation at which the intervals of ratios contain 90 % of the pairs. Two runs of one
+// source, GPU and framework share part of their error, which cancels in their ratio: the variance
+// of log(ratio) is a^2 + b^2 - 2 c a b for each kind. The width falls with c, so bisection finds
+// the greatest c with 90 % inside. 12 rounds give it to 1/4096.
 double fit_correlation(const Runs& runs, const UncertainShares& deviation) {
   const std::vector<Pair> pairs = pairs_of(runs);
   const double within = deviations_of(kIntervalProbability);
@@ -198,7 +209,7 @@ double fit_correlation(const Runs& runs, const UncertainShares& deviation) {
 }
 
 void add_error(Runs& runs, const Outcome& outcome, bool judged) {
-  if (!outcome.predicted() || !(outcome.row.step_time_s > 0.0)) return;
+  if (!outcome.timed()) return;
   runs.push_back({.outcome = &outcome, .error = -std::log1p(outcome.error()), .judged = judged});
 }
 
@@ -210,6 +221,8 @@ std::vector<ErrorOfRun> errors_of_runs(const std::vector<Outcome>& shipped,
   Runs runs;
   for (const Outcome& outcome : by_source) add_error(runs, outcome, true);
   for (std::size_t row = 0; row < shipped.size(); ++row)
+    // Without its own rows, a source with a framework of its own lacks that framework's constants.
+    // Its rows as shipped then fit the other kinds, and do not judge.
     if (has(by_source[row], Uncertain::NewFramework)) add_error(runs, shipped[row], false);
   for (const Outcome& outcome : by_gpu)
     if (has(outcome, Uncertain::SheetGpu)) add_error(runs, outcome, true);

@@ -49,7 +49,9 @@ struct Outcome {
   nlohmann::ordered_json scenario = {};  // as simulated; null if no scenario could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
-  // predicted / measured - 1. REQUIRES: predicted(), and the row has a time.
+  // Whether predicted and measured steps can be compared: some rows have measured memory only.
+  [[nodiscard]] bool timed() const { return predicted() && row.step_time_s > 0.0; }
+  // predicted / measured - 1. REQUIRES: timed().
   [[nodiscard]] double error() const { return predicted_s / row.step_time_s - 1.0; }
   [[nodiscard]] std::optional<double> memory_error() const;
   // Whether the measured step is within the interval; nothing without one, or without a time.

@@ -24,7 +24,8 @@ Json score_json(const GroupScore& group) {
 }
 
 Json row_json(const Outcome& outcome) {
-  Json json = {{"id", outcome.row.id}, {"measured_s", outcome.row.step_time_s}};
+  Json json = {{"id", outcome.row.id}};
+  if (outcome.row.step_time_s > 0.0) json["measured_s"] = outcome.row.step_time_s;
   for (std::size_t feature = 0; feature < kFeatures; ++feature) {
     const auto kind = static_cast<Feature>(feature);
     json[std::string(to_string(kind))] = feature_of(outcome.row, kind);
@@ -34,7 +35,7 @@ Json row_json(const Outcome& outcome) {
     return json;
   }
   json["predicted_s"] = outcome.predicted_s;
-  json["error"] = outcome.error();
+  if (outcome.timed()) json["error"] = outcome.error();
   if (outcome.interval) json["interval_s"] = {outcome.interval->low, outcome.interval->high};
   json["fits"] = outcome.fits;
   json["peak_memory_gib"] = outcome.peak_memory_gib;
@@ -77,17 +78,18 @@ std::string validation_csv(const std::vector<Outcome>& outcomes,
     for (std::size_t feature = 0; feature < kFeatures; ++feature) {
       text += ',' + csv_field(feature_of(outcome.row, static_cast<Feature>(feature)));
     }
+    const double measured_s = outcome.row.step_time_s;
     text += fmt::format(",{},{}", whole_at(outcome.row.description, "/hardware/num_gpus", 0),
-                        outcome.row.step_time_s);
+                        measured_s > 0.0 ? fmt::format("{}", measured_s) : "");
     if (!outcome.predicted()) {
       text += ",,,,,,,," + csv_field(outcome.reason) + '\n';
       continue;
     }
     const std::optional<double>& measured = outcome.row.peak_memory_gib;
-    text += fmt::format(",{:.6g},{:.4f},{},{:.4f},{},{:.3f},{},\n", outcome.predicted_s,
-                        outcome.error(), outcome.fits, outcome.peak_memory_gib,
-                        measured ? fmt::format("{}", *measured) : "", outcome.wall_s,
-                        csv_field(parts_text(outcome, outcome.parts.size())));
+    text += fmt::format(",{:.6g},{},{},{:.4f},{},{:.3f},{},\n", outcome.predicted_s,
+                        outcome.timed() ? fmt::format("{:.4f}", outcome.error()) : "", outcome.fits,
+                        outcome.peak_memory_gib, measured ? fmt::format("{}", *measured) : "",
+                        outcome.wall_s, csv_field(parts_text(outcome, outcome.parts.size())));
   }
   for (const MemoryOutcome& outcome : memory) text += memory_csv_line(outcome);
   return text;

@@ -21,11 +21,8 @@ GroupScore scored(std::string group, const std::vector<const Outcome*>& outcomes
   std::vector<double> errors;
   GroupScore result{.group = std::move(group)};
   for (const Outcome* outcome : outcomes) {
-    if (outcome->predicted()) {
-      errors.push_back(outcome->error());
-    } else {
-      ++result.refused;
-    }
+    if (outcome->timed()) errors.push_back(outcome->error());
+    if (!outcome->predicted()) ++result.refused;
   }
   result.score = score_of(errors);
   return result;
@@ -71,7 +68,7 @@ GroupScore score_of_all(const std::vector<Outcome>& outcomes) {
 std::vector<const Outcome*> worst_first(const std::vector<Outcome>& outcomes) {
   std::vector<const Outcome*> order;
   for (const Outcome& outcome : outcomes) {
-    if (outcome.predicted()) order.push_back(&outcome);
+    if (outcome.timed()) order.push_back(&outcome);
   }
   std::stable_sort(order.begin(), order.end(), [](const Outcome* a, const Outcome* b) {
     return std::abs(a->error()) > std::abs(b->error());

@@ -31,6 +31,7 @@ TEST(Groups, RanksAreNumbersAndRanges) {
   EXPECT_THAT(parse_ranks("3,1", 8, "--ranks"), ElementsAre(3, 1));
   EXPECT_THAT(parse_ranks("0-3,7", 8, "--ranks"), ElementsAre(0, 1, 2, 3, 7));
   EXPECT_THAT(parse_ranks("0-16/8", 24, "--ranks"), ElementsAre(0, 8, 16));
+  EXPECT_THAT(parse_ranks("3-5/4294967295", 8, "--ranks"), ElementsAre(3));
   for (const char* text : {"", "8", "-1", "1-", "3-1", "0-4/0", "0,0", "0-3,2", "a", "0-7/x", "1 "})
     EXPECT_THROW((void)parse_ranks(text, 8, "--ranks"), InputError) << text;
 }

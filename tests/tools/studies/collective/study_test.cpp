@@ -198,6 +198,7 @@ TEST(Sizes, AreReadAsNcclTestsWritesThem) {
   EXPECT_THAT(parse_sizes("1m,8k,4k:16k"), ElementsAre(4096, 8192, 16384, 1 << 20));
   EXPECT_THAT(parse_sizes("2KB"), ElementsAre(2000));
   EXPECT_EQ(parse_sizes("8B:8GiB").size(), 31U);
+  EXPECT_THAT(parse_sizes("1MiB:1GiB:1000000000000000"), ElementsAre(1 << 20));
   EXPECT_EQ(size_text(1536), "1536B");
   EXPECT_EQ(size_text(1 << 20), "1MiB");
 }

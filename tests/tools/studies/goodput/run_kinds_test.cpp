@@ -111,6 +111,44 @@ TEST(SlowParts, AreReplacedWhenTheyAreFound) {
   EXPECT_EQ(one.phase(RunPhase::Redone), 0.0);  // the job has saved
 }
 
+// A node that stays slow for ever is never found, but fails after 1000 s in the mean. The node that
+// takes its place is not slow, so the job does not become slower and slower.
+TEST(SlowParts, LeaveWithTheirNode) {
+  Job job = failing_job({.name = "node", .rate = 1.0 / 1000, .nodes = 1});
+  job.causes.push_back({.name = "slow",
+                        .kind = FailureKind::Degrading,
+                        .rate = 1.0 / 10'000,
+                        .detect_s = kForEver,
+                        .duration_s = kForEver});
+  job.spares.cold_replace_s = 0.0;
+  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  // A node is new at rate 1/1000 and becomes slow at rate 1/10 000: it is slow 1/11 of the time.
+  const Mean slow = mean_of(job, {.wall_s = 1e6}, 20, [](const SampledRun& run) {
+    return run.phase(RunPhase::Degraded) / run.wall_s;
+  });
+  const double expected = 1.0 / 11 * 0.2;
+  EXPECT_NEAR(slow.mean, expected, 5 * slow.error + 0.1 * expected);
+}
+
+// Four of ten saves before an eviction fail. Is the slow node found again after it?
+TEST(SlowParts, StayWhereTheSaveBeforeTheirEvictionFails) {
+  Job job = failing_job({.name = "slow",
+                         .kind = FailureKind::Degrading,
+                         .rate = 1.0 / 20'000,
+                         .nodes = 1,
+                         .detect_s = 300,
+                         .duration_s = kForEver});
+  job.causes.push_back({.name = "software", .rate = 1.0 / 1000});
+  job.storage().stall_s = 500;
+  job.storage().interval_steps = 1'000'000'000;
+  job.spares.cold_replace_s = 0.0;
+  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  const SampledRun run = sampled_run(job, {.wall_s = 5e6}, 11, 0);
+  EXPECT_GT(run.interruptions[0], 150);
+  // One node in twenty becomes slow again before it leaves.
+  EXPECT_GT(static_cast<double>(run.nodes_lost), 0.9 * static_cast<double>(run.interruptions[0]));
+}
+
 // A wrong result is found after 1000 s. Lost are these 1000 s of work, and what lay between the
 // last checkpoint and the error: 50 s in the mean of an interval of 100 s.
 TEST(SilentErrors, LoseTheWorkSinceTheLastSoundCheckpoint) {
@@ -191,6 +229,22 @@ TEST(Pauses, EndAJobAtItsTimeLimit) {
   EXPECT_LT(std::abs(queued.mean - 50) / queued.error, 3);
   const SampledRun run = sampled_run(job, {.wall_s = 1e6}, 11, 0);
   EXPECT_NEAR(run.phase(RunPhase::Productive) / static_cast<double>(run.restarts), 1000, 2);
+}
+
+// Does the time limit go on where the job goes on without a failed node? Its failures come every
+// 1000 s, and the limit of 5000 s ends it once in 5000 s all the same.
+TEST(Pauses, ATimeLimitGoesOnWhereTheJobDoes) {
+  Job job = failing_job({.name = "node", .rate = 1.0 / 1000, .nodes = 1});
+  job.policy = FailurePolicy::Reroute;
+  job.replicas = 8;
+  job.stages = 2;
+  job.nodes_per_replica = 2;
+  job.spares.repair_s = 1.0;
+  job.step_in = [](const JobState&) { return 1.0; };
+  job.pauses = {{.cause = "time limit", .limit = Seconds{5000}}};
+  const SampledRun run = sampled_run(job, {.wall_s = 1e6}, 11, 0);
+  EXPECT_GT(run.trained_on, 800);
+  EXPECT_NEAR(static_cast<double>(run.restarts), 200, 2);
 }
 
 // ---- nodes

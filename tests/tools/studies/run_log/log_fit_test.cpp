@@ -194,6 +194,33 @@ TEST(LogFit, AddsThePriorOfAPreset) {
   EXPECT_NEAR(sum / fit.failure_rate.mean(), 1.0, 1e-12);
 }
 
+// Two waits of 600 s in the scheduler's queue. Does the fitted job wait as long?
+TEST(LogFit, KeepsTheWaitInTheQueue) {
+  RunLog log;
+  const LogFit fit = fit_of(
+      "time,event,step,cause,duration_s\n0,step,0,,\n1000,failure,,GPU,\n1000,queue,,,600\n"
+      "1600,step,0,,\n3000,failure,,GPU,\n3000,queue,,,600\n3600,step,0,,\n9000,end,,,\n",
+      log);
+  const Reliability fitted = fitted_reliability(log, fit);
+  ASSERT_TRUE(fitted.recovery.queue);
+  EXPECT_DOUBLE_EQ(fitted.recovery.queue->value(), 600);
+}
+
+// A preset may hold a cause that never happened. It has no rate, and the log does not have it: is
+// it left out?
+TEST(LogFit, LeavesOutACauseThatNeverFails) {
+  const std::string file = testing::TempDir() + "/prior.json";
+  write_file(file, R"({"title": "prior", "source": "a test", "failures": [
+    {"cause": "GPU", "component": "gpu", "events": 10, "component_days": 640},
+    {"cause": "cable", "component": "gpu", "events": 0, "component_days": 640}]})");
+  const RunLog log = test::log_of(
+      "# nodes: 8\n# gpus_per_node: "
+      "8\ntime,event,step,cause\n0,step,0,\n9,failure,,GPU\n99,end,,\n");
+  const LogFit fit = fit_log(log, {.preset = file});
+  ASSERT_EQ(fit.causes.size(), 1U);
+  EXPECT_EQ(fit.causes[0].cause, "GPU");
+}
+
 TEST(LogFit, RefusesAPriorThatDoesNotFit) {
   const std::string rows = "time,event,step,cause\n0,step,0,\n9,failure,,gremlins\n99,end,,\n";
   const auto problem = [](const std::string& text, const FitPrior& prior) {

@@ -56,6 +56,13 @@ TEST(RunLog, ReadsCsv) {
   EXPECT_THAT(log.repairs_s, testing::ElementsAre(3600.0));
 }
 
+// Are spaces and quotes around the columns read over, as in the rows?
+TEST(RunLog, ReadsAHeaderWithSpacesAndQuotes) {
+  const RunLog log = log_of("time, event, \"step\",\n0,step,0,\n60, step, 6,\n");
+  ASSERT_EQ(log.marks.size(), 2U);
+  EXPECT_DOUBLE_EQ(log.marks[1].steps, 6);
+}
+
 // Steps 0 to 2, then a start without an end of the job, from step 1 on.
 const std::string kCloudEntries =
     R"({"jsonPayload": {"job_name": "j", "job_start_time": 1000}, "timestamp": "t"}

@@ -71,6 +71,20 @@ TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
   EXPECT_EQ(worst_first(outcomes).front()->row.id, "a-2");
 }
 
+// Is a row with measured memory and no step time neither an error nor refused?
+TEST(Score, ARowWithoutAStepTimeIsPredictedAndNotScored) {
+  Outcome memory = predicted(timed_row("a-2", 0.0), 8.0);
+  memory.row.peak_memory_gib = 10.0;
+  memory.peak_memory_gib = 11.0;
+  const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0), memory};
+  const GroupScore all = score_of_all(outcomes);
+  EXPECT_EQ(all.score.rows, 1U);
+  EXPECT_EQ(all.refused, 0U);
+  EXPECT_NEAR(all.score.mape, 0.1, 1e-12);
+  EXPECT_EQ(worst_first(outcomes).size(), 1U);
+  EXPECT_NEAR(outcomes[1].memory_error().value(), 0.1, 1e-12);
+}
+
 // Does the report hold scores, the worst rows and reasons?
 TEST(Report, NamesScoresWorstRowsAndReasons) {
   const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0),
