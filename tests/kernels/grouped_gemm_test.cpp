@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/profile.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
@@ -53,6 +54,14 @@ TEST_F(GroupedGemms, NoRowsCostALaunch) {
     gemm.per_expert = per_expert;
     EXPECT_DOUBLE_EQ(seconds(gemm), b200_.gemm.tile.launch.value());
   }
+}
+
+// Has a grouped GEMM without rows, columns or depth no tiles to be priced by?
+TEST_F(GroupedGemms, WithoutAnExtentHasNoTiles) {
+  for (const GroupedGemm& gemm :
+       {GroupedGemm{.rows = {0}, .n = 512, .k = 512}, GroupedGemm{.rows = {8}, .n = 0, .k = 512},
+        GroupedGemm{.rows = {8}, .n = 512, .k = 0}})
+    EXPECT_THROW((void)tile_model_time(b200_.sheet, b200_.gemm.tile, gemm), InternalError);
 }
 
 // Is the cost close to that of a training framework? Transformer Engine on B200, 160 experts of 154

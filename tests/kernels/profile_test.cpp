@@ -105,6 +105,10 @@ TEST(Profile, DerivedGpusExtrapolateEverythingOfTheirSiblings) {
     Attention attention = table_attention(4096, 32, 128);
     attention.dtype = DataType::Fp16;
     EXPECT_EQ(model->cost(attention).provenance, Provenance::Extrapolated) << name;
+    const bool own_memory = name == "a100_40gb";  // fitted to its own kernels
+    EXPECT_EQ(model->cost(MemoryBound{.bytes = 1 << 30}).provenance,
+              own_memory ? Provenance::Interpolated : Provenance::Extrapolated)
+        << name;
   }
   EXPECT_EQ(derived, 14);
 }

@@ -222,6 +222,35 @@ INSTANTIATE_TEST_SUITE_P(
                 "/links/0/bandwidth: unknown key"}),
     [](const auto& instance) { return instance.param.name; });
 
+// Two nodes whose two GPUs each are on a switch of the node alone: are they refused, and taken once
+// one GPU of each is on a common switch?
+TEST(CustomCluster, NodesOnDifferentSwitchesCannotReachEachOther) {
+  Json json = two_nodes();
+  json["devices"] = Json::array();
+  json["links"] = Json::array();
+  for (const int node : {0, 1}) {
+    const std::string leaf = fmt::format("leaf {}", node);
+    json["devices"].push_back({{"name", leaf}, {"kind", "leaf"}});
+    for (const int i : {0, 1}) {
+      const std::string gpu = fmt::format("g{}{}", node, i), nic = fmt::format("n{}{}", node, i);
+      json["devices"].push_back({{"name", gpu}, {"kind", "gpu"}, {"node", node}, {"nic", nic}});
+      json["devices"].push_back({{"name", nic}, {"kind", "nic"}, {"node", node}});
+      json["links"].push_back(
+          {{"from", gpu}, {"to", nic}, {"kind", "pcie"}, {"capacity", "48 GB/s"}});
+      json["links"].push_back(
+          {{"from", nic}, {"to", leaf}, {"kind", "nic"}, {"capacity", "50 GB/s"}});
+    }
+    json["links"].push_back({{"from", fmt::format("g{}0", node)},
+                             {"to", fmt::format("g{}1", node)},
+                             {"kind", "nvlink"},
+                             {"capacity", "300 GB/s"}});
+  }
+  EXPECT_THAT(complaint([&] { (void)build(json); }), HasSubstr("cannot reach each other"));
+  json["links"].push_back(
+      {{"from", "n10"}, {"to", "leaf 0"}, {"kind", "nic"}, {"capacity", "50 GB/s"}});
+  EXPECT_EQ(complaint([&] { (void)build(json); }), "");
+}
+
 // Does an unknown word give one problem, and none that only follows from it?
 TEST(CustomCluster, SaysAnUnknownKindOnce) {
   Json json = two_nodes();

@@ -26,6 +26,15 @@ std::int64_t parameters(const std::string& name) {
 
 double billions(const std::string& name) { return static_cast<double>(parameters(name)) / 1e9; }
 
+// Is a split among no ranks, or among ranks that do not divide, refused?
+TEST(Parameters, AreSplitAmongRanksThatDivide) {
+  const Weight whole{.inputs = 8, .outputs = 8};
+  const Weight columns{.inputs = 8, .outputs = 8, .split = Split::Column, .units = 8};
+  EXPECT_EQ(split_parameters(columns, 4), 16);
+  EXPECT_THROW((void)split_parameters(whole, 0), InternalError);
+  EXPECT_THROW((void)split_parameters(columns, 3), InternalError);
+}
+
 // Are the parameter counts of dense models exact?
 TEST(Parameters, ExactCounts) {
   EXPECT_EQ(parameters("llama2-7b"), 6'738'415'616);

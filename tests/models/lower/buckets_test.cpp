@@ -81,6 +81,17 @@ TEST(Buckets, MegatronsLimit) {
       << "partitioned gradients are given back bucket by bucket";
 }
 
+// Is the limit that of PyTorch, unless the scenario gives one, however small?
+TEST(Buckets, PyTorchsLimit) {
+  const auto limits = [](const Parallelism& parallelism) {
+    const BucketLimits found = pytorch_limits(parallelism, 4);
+    return std::pair(found.first, found.others);
+  };
+  EXPECT_EQ(limits({.data = 8}), std::pair((1L << 20) / 4, 25 * (1L << 20) / 4));
+  EXPECT_EQ(limits({.data = 8, .bucket_parameters = 1}), std::pair(1L, 1L));
+  EXPECT_EQ(limits({.data = 8, .overlap_grad_reduce = false}), std::pair(0L, 0L));
+}
+
 // The number of elements that each stage reduces, in the order of the calls.
 Sizes reduced_elements(const TrainingPlan& plan, std::size_t stage) {
   const Workload workload = lower(plan);

@@ -22,6 +22,17 @@ void expect_same_order(const Program& once, const Program& out) {
       ASSERT_EQ(order.after(op, column), known.after(op, column)) << op << " " << column;
 }
 
+// Do borders differ where two operations are one operation at one of them only, whichever two?
+TEST(RecordingBorder, IsEquivalentWhereTheSameOperationsAreEqual) {
+  const auto border = [](std::vector<OpIndex> outside) {
+    return RecordingBorder{.next = 9, .outside = std::move(outside), .streams = {0, 0, 1}};
+  };
+  EXPECT_TRUE(border({5, 5, 6}).equivalent(border({2, 2, 4})));
+  EXPECT_FALSE(border({5, 5, 6}).equivalent(border({2, 3, 4})));
+  EXPECT_FALSE(border({5, 7, 5}).equivalent(border({2, 3, 4})));
+  EXPECT_FALSE(border({5, 7, 7}).equivalent(border({2, 3, 4})));
+}
+
 struct Words {
   std::size_t written = 0;
   std::size_t operations = 0;

@@ -54,6 +54,11 @@ TEST(RatioInterval, HasTheProbabilityOfItsSide) {
   EXPECT_THAT(
       ratio_text(ratio_of(interval_of(13.0, {kHost}), interval_of(10.0, {kGemms}))),
       ::testing::StartsWith("19.7 to 41.1 % slower in nine of ten measurements, slower with"));
+  // Both ends count, however near to no difference.
+  EXPECT_THAT(ratio_text({.ratio = 1.01, .low = 1.005, .high = 1.015, .below_one = 0.0}),
+              ::testing::StartsWith("0.5 to 1.5 % slower in nine"));
+  EXPECT_THAT(ratio_text({.ratio = 0.99, .low = 0.985, .high = 0.995, .below_one = 1.0}),
+              ::testing::StartsWith("0.5 to 1.5 % quicker in nine"));
 }
 
 }  // namespace
