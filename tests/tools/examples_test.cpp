@@ -27,9 +27,13 @@ bool left_out(const std::string& line) {
                      [&](const char* part) { return line.find(part) != std::string::npos; });
 }
 
-// A server runs until Ctrl-C, which must end it as it ends a run that is over.
+// A server runs until Ctrl-C, which must end it as it ends a run that is over. It is sent as soon as
+// the server tells its address.
 std::string with_an_end(const std::string& line) {
-  return line.starts_with("trainyard serve") ? "timeout --preserve-status -s INT 2 " + line : line;
+  if (!line.starts_with("trainyard serve")) return line;
+  return "rm -f served; " + line + " >served & pid=$!\n" +
+         "until grep -qs http served || ! kill -0 $pid; do sleep 0.02; done\n" +
+         "kill -INT $pid; wait $pid; status=$?; cat served; exit $status";
 }
 
 // 0, or 1 where the answer is that the step does not fit. What it prints.

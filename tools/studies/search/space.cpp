@@ -430,10 +430,7 @@ class FamilyReader {
       const std::size_t number = (last_ + i) % tries_->size();
       try {
         Scenario base = load_variant((*tries_)[number], further);
-        // Family::changed() sets the context only where it differs from that of the base. The sizes
-        // that were tried are not part of the family's variant, so the context must be that of the
-        // scenario.
-        base.plan.parallelism.context = scenario_.plan.parallelism.context;
+        keep_own(base.plan.parallelism, further);
         last_ = number;
         return base;
       } catch (const InputError& error) {
@@ -444,6 +441,26 @@ class FamilyReader {
   }
 
  private:
+  // Family::changed() sets the context and the split only where they differ from those of the base.
+  // The sizes that were tried are not part of the family's variant, so these fields must be those of
+  // the scenario, unless the family names them.
+  void keep_own(Parallelism& tried, const std::vector<Override>& further) const {
+    const Parallelism& own = scenario_.plan.parallelism;
+    const auto keep = [&](const char* field, auto Parallelism::*value) {
+      const std::string path = fmt::format("parallelism.{}", field);
+      if (std::ranges::find(further, path, &Override::path) == further.end())
+        tried.*value = own.*value;
+    };
+    keep("context", &Parallelism::context);
+    keep("pipeline", &Parallelism::pipeline);
+    keep("first_stage_layers", &Parallelism::first_stage_layers);
+    keep("last_stage_layers", &Parallelism::last_stage_layers);
+    keep("layers_per_stage", &Parallelism::layers_per_stage);
+    keep("replica_microbatches", &Parallelism::replica_microbatches);
+    keep("embedding_in_split", &Parallelism::embedding_in_split);
+    keep("loss_in_split", &Parallelism::loss_in_split);
+  }
+
   void find_tries() {
     constexpr std::size_t kTries = 64;
     Layouts all;

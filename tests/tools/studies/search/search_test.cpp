@@ -409,6 +409,24 @@ TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
   EXPECT_EQ(search_json(result, {})["counts"]["further_values_not_reached"], 3);
 }
 
+// Does a layout of other stages replace the file's split of the layers where a value needs other
+// sizes than the file's? A batch of one sequence is a valid scenario without replicas only.
+TEST(Search, ValuesThatNeedOtherSizesReplaceTheSplitByHand) {
+  SearchSpace space = of_four_layers();
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
+           {"tensor", "4"}, {"pipeline", "2"}, {"data", "2"}, {"layers_per_stage", "[3,1]"}})
+    space.scenario.changes.push_back({"parallelism." + field, value});
+  space.over = {axis_of({"training.global_batch_size=1"}), axis_of({"parallelism.tensor=8"}),
+                axis_of({"parallelism.pipeline=1,2"}), axis_of({"parallelism.context=1,2"}),
+                axis_of({"training.micro_batch_size=1"})};
+  std::set<std::int64_t> stages;
+  for (const Layout& layout : enumerate(space).legal) {
+    const Scenario read = load_scenario(layout.variant.file, layout.variant.changes);
+    stages.insert(read.plan.parallelism.pipeline);
+  }
+  EXPECT_EQ(stages, (std::set<std::int64_t>{1, 2}));
+}
+
 // Do values that need other sizes keep the file's context? A batch of one sequence is a valid
 // scenario with two context ranks and not with the one of the file. A layout with two nevertheless
 // differs from the file's, and its changes hold that difference.
