@@ -122,6 +122,15 @@ void add_interference(Json& gpu_profile, const MeasuredProfile& rows) {
                   held.value("source", std::string()), factors->rows, summary_of(rows.provenance));
 }
 
+// Names a further source of the section's rows. Those from before keep theirs.
+void extend(Json& section, const std::string& source, const Json& provenance) {
+  const std::string before = section.value("source", std::string());
+  Json origin = provenance;
+  if (section.contains("provenance")) origin["before"] = section["provenance"];
+  section["source"] = (before.empty() ? "" : before + "; ") + source;
+  section["provenance"] = std::move(origin);
+}
+
 bool whole_attention(const CsvTable& table, std::size_t row) {
   return !table.has("window") || table.integer(row, "window") == 0;
 }
@@ -168,13 +177,8 @@ Json with_traced(Json gpu_profile, const std::vector<TracedKernelRow>& rows,
   for (const Json& row : old_rows)
     if (!row.value("in_step", false) || !traced.contains(row["kernel"].dump())) kept.push_back(row);
   for (const auto& [text, row] : traced) kept.push_back(row);
-  const std::string before = section.value("source", std::string());
-  Json origin = provenance;
-  if (section.contains("provenance")) origin["before"] = section["provenance"];
-  section = {{"source", (before.empty() ? "" : before + "; ") +
-                            "traces of training steps: " + summary_of(provenance)},
-             {"provenance", std::move(origin)},
-             {"rows", std::move(kept)}};
+  extend(section, "traces of training steps: " + summary_of(provenance), provenance);
+  section["rows"] = std::move(kept);
   return gpu_profile;
 }
 
@@ -182,7 +186,9 @@ Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
   Json& section = gpu_profile["measured"];
   // Index of each stored row, by the JSON text of its kernel.
   std::map<std::string, std::size_t> place;
-  Json kept = section.contains("rows") ? section["rows"] : Json::array();
+  if (!section.is_object()) section = Json::object();
+  Json kept = section.value("rows", Json::array());
+  std::size_t replaced = 0;
   for (std::size_t i = 0; i < kept.size(); ++i)
     if (!kept[i].value("in_step", false)) place[kept[i]["kernel"].dump()] = i;
   for (const MeasuredRow& row : rows.rows) {
@@ -190,14 +196,16 @@ Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
     if (!kernel) continue;
     const Json entry = {{"kernel", kernel_to_json(*kernel)}, {"time_us", row.time_us.median}};
     const auto [found, fresh] = place.try_emplace(entry["kernel"].dump(), kept.size());
-    if (fresh)
+    if (fresh) {
       kept.push_back(entry);
-    else
+    } else {
       kept[found->second] = entry;
+      ++replaced;
+    }
   }
-  section = {{"source", "trainyard profile: " + summary_of(rows.provenance)},
-             {"provenance", rows.provenance},
-             {"rows", std::move(kept)}};
+  if (replaced == section.value("rows", Json::array()).size()) section = Json::object();
+  extend(section, "trainyard profile: " + summary_of(rows.provenance), rows.provenance);
+  section["rows"] = std::move(kept);
   add_interference(gpu_profile, rows);
   return gpu_profile;
 }

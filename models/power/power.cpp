@@ -174,7 +174,10 @@ PowerData load_power(const std::string& gpu, const std::string& generation, doub
   if (limit_w <= 0.0) refuse(gpu, "the power limit");
   const std::optional<MeasuredPower> from =
       own.like.empty() ? measured_for(generation) : read_power_file(own.like).measured;
-  if (!from) refuse(gpu, fmt::format("a measured GPU for the generation {}", generation));
+  if (!from)
+    refuse(gpu, own.like.empty() ? fmt::format("a measured GPU for the generation {}", generation)
+                                 : fmt::format("the measured power in {}/{}.json, the \"like\"",
+                                               kFolder, own.like));
   PowerData data = scaled(*from, limit_w, generation);
   if (own.static_share) data.gpu.static_share = *own.static_share;
   if (own.least_voltage) data.gpu.least_voltage = *own.least_voltage;

@@ -105,6 +105,22 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   EXPECT_DOUBLE_EQ(model->cost(gradient).time.value(), plain->cost(gradient).time.value());
 }
 
+// Do rows that a later measurement leaves keep their source, and replaced ones not?
+TEST(ProfileFiles, RowsThatStayKeepTheirSource) {
+  const auto base = Json::parse(read_file(data_file("kernels/profiles", "h200")));
+  const auto first = profile_of("570", {{wide_gemm, {300, 299, 301}, ""}});
+  const auto second = profile_of("580", {{wide_activation, {50, 49, 51}, ""}});
+  const auto drivers = [](const Json& profile) {
+    const Json& origin = profile["measured"]["provenance"];
+    return std::pair(origin.value("driver", ""),
+                     origin.value("before", Json::object()).value("driver", ""));
+  };
+  using Drivers = std::pair<std::string, std::string>;
+  EXPECT_EQ(drivers(with_measured(with_measured(base, first), second)), (Drivers{"580", "570"}));
+  const auto again = profile_of("580", {{wide_gemm, {310, 309, 311}, ""}});
+  EXPECT_EQ(drivers(with_measured(with_measured(base, first), again)), (Drivers{"580", ""}));
+}
+
 // Do kernels from traces have exactly their time in a step? At burst clock they are faster by the
 // profile's sustained time, an earlier measurement of the same kernel alone gives way, and other
 // shapes are unchanged. A second import replaces the row of its kernel.
