@@ -243,7 +243,7 @@ std::string energy_rows_text(const std::vector<EnergyRow>& rows) {
     table.row({row.id, row.purpose, row.figure, fmt::format("{:.4g}", row.published),
                fmt::format("{:.4g}", row.predicted), fmt::format("{:+.1f} %", 100.0 * row.error)});
     errors[row.purpose].push_back(std::abs(row.error));
-    // Many rows suppose the same, which is told once, with the first of them.
+    // Many rows have the same assumption, which is told once, with the first of them.
     if (!std::exchange(told[row.supposed], true) && !row.supposed.empty())
       supposed += wrapped(fmt::format("  {}: {}", row.id, row.supposed), 4);
   }
