@@ -248,11 +248,11 @@ void SharedExperts::forward() {
   if (!any()) return;
   const std::int64_t tokens = shape_.tokens;
   group_.gather_sequence("shared_all_gather");
-  linear_.dequantise("shared_up", arch_.ffn_inputs() * width_ * arch_.hidden);
+  linear_.prepare("shared_up", arch_.ffn_inputs() * width_ * arch_.hidden, tokens * arch_.hidden);
   build_.compute("shared_up_gemm", linear_.gemm(tokens, arch_.ffn_inputs() * width_, arch_.hidden,
                                                 GemmPass::Forward));
   elementwise_.activation_forward("shared_activation", tokens * width_);
-  linear_.dequantise("shared_down", width_ * arch_.hidden);
+  linear_.prepare("shared_down", width_ * arch_.hidden, tokens * width_);
   build_.compute("shared_down_gemm", linear_.gemm(tokens, arch_.hidden, width_, GemmPass::Forward));
   group_.join_partial_sums("shared_join");
 }

@@ -42,6 +42,7 @@ class LatentAttention : BlockWriter {
   };
   void norm(std::string_view name, std::int64_t width, Pass pass);
   void down(std::string_view name, std::int64_t width, std::int64_t extra_width);
+  void up(std::string_view name, std::int64_t width, std::int64_t columns);
   OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
   OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t extra_width,
                         BackwardPart part);
@@ -63,12 +64,21 @@ void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass)
 // gather of the whole sequence.
 void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t extra_width) {
   const std::string text(name);
-  build_.compute(text + "_gemm", linear_.gemm(shape_.local_tokens, width + extra_width,
-                                              arch_.hidden, GemmPass::Forward));
+  const std::int64_t columns = width + extra_width;
+  linear_.prepare(name, arch_.hidden * columns, shape_.local_tokens * arch_.hidden);
+  build_.compute(text + "_gemm",
+                 linear_.gemm(shape_.local_tokens, columns, arch_.hidden, GemmPass::Forward));
   norm(text + "_norm", width, Pass::Forward);
   if (!shape_.sequence_parallel) return;
-  group_.collective(CollectiveOp::AllGather, shape_.tokens * (width + extra_width) * shape_.element,
+  group_.collective(CollectiveOp::AllGather, shape_.tokens * columns * shape_.element,
                     text + "_all_gather", true);
+}
+
+// The expansion of a latent, or of the layer's input, to the columns of this rank.
+void LatentAttention::up(std::string_view name, std::int64_t width, std::int64_t columns) {
+  linear_.prepare(name, width * columns, shape_.tokens * width);
+  build_.compute(std::string(name) + "_gemm",
+                 linear_.gemm(shape_.tokens, columns, width, GemmPass::Forward));
 }
 
 std::int64_t LatentAttention::query_inputs() const {
@@ -94,17 +104,15 @@ void LatentAttention::forward() {
   } else {
     group_.gather_sequence("attention_all_gather");
   }
-  build_.compute("query_gemm", linear_.gemm(shape_.tokens, arch_.query_width() / shape_.tensor,
-                                            query_inputs(), GemmPass::Forward));
+  up("query", query_inputs(), arch_.query_width() / shape_.tensor);
   down("key_value_down", arch_.kv_latent, arch_.rope_dim);
-  build_.compute("key_value_gemm",
-                 linear_.gemm(shape_.tokens, key_value_columns(arch_, shape_.tensor),
-                              arch_.kv_latent, GemmPass::Forward));
+  up("key_value", arch_.kv_latent, key_value_columns(arch_, shape_.tensor));
   heads("rope", "key_assembly", Pass::Forward);
   core_.forward();
+  const std::int64_t values = arch_.output_width() / shape_.tensor;
+  linear_.prepare("projection", values * arch_.hidden, shape_.tokens * values);
   build_.compute("projection_gemm",
-                 linear_.gemm(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
-                              GemmPass::Forward));
+                 linear_.gemm(shape_.tokens, arch_.hidden, values, GemmPass::Forward));
   group_.join_partial_sums("attention_join");
 }
 
@@ -112,13 +120,10 @@ void LatentAttention::forward() {
 void LatentAttention::recompute_up() {
   if (arch_.query_latent > 0) {
     norm("query_down_norm", arch_.query_latent, Pass::Forward);
-    build_.compute("query_gemm", linear_.gemm(shape_.tokens, arch_.query_width() / shape_.tensor,
-                                              query_inputs(), GemmPass::Forward));
+    up("query", query_inputs(), arch_.query_width() / shape_.tensor);
   }
   norm("key_value_down_norm", arch_.kv_latent, Pass::Forward);
-  build_.compute("key_value_gemm",
-                 linear_.gemm(shape_.tokens, key_value_columns(arch_, shape_.tensor),
-                              arch_.kv_latent, GemmPass::Forward));
+  up("key_value", arch_.kv_latent, key_value_columns(arch_, shape_.tensor));
   heads("rope", "key_assembly", Pass::Forward);
 }
 
@@ -135,6 +140,7 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
                       text + "_input_all_gather", true);
   }
   if (part == BackwardPart::Weight) return wgrad();
+  linear_.prepare(name, up.width * up.columns, shape_.tokens * up.columns);
   build_.compute(text + "_dgrad",
                  linear_.gemm(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = options_.tensor.overlaps;
@@ -156,8 +162,10 @@ OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width
   };
   if (part == BackwardPart::Weight) return wgrad();
   norm(text + "_norm_backward", width, Pass::Backward);
-  build_.compute(text + "_dgrad", linear_.gemm(shape_.local_tokens, arch_.hidden,
-                                               width + extra_width, GemmPass::DataGrad));
+  const std::int64_t columns = width + extra_width;
+  linear_.prepare(name, arch_.hidden * columns, shape_.local_tokens * columns);
+  build_.compute(text + "_dgrad",
+                 linear_.gemm(shape_.local_tokens, arch_.hidden, columns, GemmPass::DataGrad));
   return part == BackwardPart::Full ? wgrad() : kNone;
 }
 

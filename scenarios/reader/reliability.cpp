@@ -421,6 +421,9 @@ void check_pauses(const Check& check, const Reliability& all) {
     if (given != 1)
       check.file.report(at, fmt::format("{} intervals are given", given),
                         "give one of every_steps, every and limit");
+    if (pause.limit && pause.limit->value() <= 0.0)
+      check.file.report(at + "/limit", "is no time in which the job could train",
+                        "give the time limit of the job, such as \"24 h\"");
     if (!pause.duration && !pause.limit)
       check.file.report(at + "/duration", "is missing", "give a time, such as \"10 min\"");
     if (pause.every && pause.duration && *pause.duration >= *pause.every)
@@ -489,7 +492,11 @@ void check_replacement(const Check& check, const Reliability& all) {
                       "give the time until one has replaced a failed node, such as \"60 s\"");
   const bool loses =
       std::any_of(all.failures.begin(), all.failures.end(), [](const FailureProcess& failure) {
-        return failure.kind == FailureKind::Fatal && failure.replaces_node && failure.events > 0.0;
+        // A slow part that is found, and a wrong result, take their node out too.
+        const bool takes_node = failure.kind == FailureKind::Fatal ||
+                                failure.kind == FailureKind::Degrading ||
+                                failure.kind == FailureKind::Silent;
+        return takes_node && failure.replaces_node && failure.events > 0.0;
       });
   const bool without_end = spares.cold_replace && spares.cold_nodes == 0;
   if (loses && !without_end && !spares.repair)

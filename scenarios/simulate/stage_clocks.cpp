@@ -20,6 +20,8 @@ using Stages = std::vector<std::size_t>;
 constexpr double kEqualTimes = 0.01;
 // Halvings of the way from full clocks to the estimated ones; more are below a percent of a clock.
 constexpr int kHalvings = 6;
+// Of the way to the lowest clocks: so many points are tried.
+constexpr int kParts = 8;
 // Rounding in the sums of a run is no growth of the step.
 constexpr double kRounding = 1e-9;
 
@@ -57,7 +59,8 @@ std::vector<Stages> equal_stages(const std::vector<double>& busy_s) {
 
 double joules(const Result& run) { return energy_figures(run.view()).step.total(); }
 
-// Keeps the run with the least energy among those within the tolerance.
+// Keeps the run with the least energy among those within the tolerance. Below some clock a stage
+// takes more energy again, because its longer time costs static power.
 class ClockSearch {
  public:
   ClockSearch(const Scenario& scenario, const std::function<Result(const Scenario&)>& simulate)
@@ -112,16 +115,19 @@ class ClockSearch {
       }
       return clocks;
     };
-    if (!(slowest_s > 0.0) || keeps_tolerance(part_of_the_way(1.0))) return;
-    double good = 0.0;
+    if (!(slowest_s > 0.0)) return;
+    double good = keeps_tolerance(part_of_the_way(1.0)) ? 1.0 : 0.0;
     double bad = 1.0;
-    for (int i = 0; i < kHalvings; ++i) {
+    for (int i = 0; good < bad && i < kHalvings; ++i) {
       const double part = 0.5 * (good + bad);
       (keeps_tolerance(part_of_the_way(part)) ? good : bad) = part;
     }
+    // The least energy may lie before the end of what the tolerance allows.
+    for (int i = 1; i < kParts; ++i) (void)keeps_tolerance(part_of_the_way(good * i / kParts));
   }
 
-  // Lowers the clock of these stages, which is one, as far as the step keeps the tolerance.
+  // Lowers the clock of these stages, which is one, as far as the step keeps the tolerance and takes
+  // less energy.
   void lower(const Stages& stages) {
     std::int64_t good = clocks_[stages.front()];
     std::int64_t bad = kLeastClock - 1;
@@ -129,7 +135,8 @@ class ClockSearch {
       const std::int64_t clock = (good + bad) / 2;
       Clocks clocks = clocks_;
       for (const std::size_t stage : stages) clocks[stage] = clock;
-      (keeps_tolerance(clocks) ? good : bad) = clock;
+      const double before_j = least_j_;
+      (keeps_tolerance(clocks) && least_j_ < before_j ? good : bad) = clock;
     }
   }
 

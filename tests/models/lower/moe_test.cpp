@@ -119,6 +119,26 @@ TEST(Experts, InputsOfBothProductsAreQuantised) {
   EXPECT_EQ(in_8_bits["expert_down_input_quantise"], in_8_bits["expert_down_gemm"]);
 }
 
+// Is the operand of every GEMM of latent attention and shared experts quantised, forward and backward,
+// where the recipe multiplies in 8 bits? Of projections and of the second GEMM of shared experts the
+// gradient is that of the layer's output.
+TEST(LatentAttention, OperandsAreQuantised) {
+  TrainingPlan plan = plan_of(small_latent(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 2);
+  plan.recipe = load_recipe("fp8_cached");
+  std::map<std::string, std::size_t> named;
+  const Workload workload = lower(plan);
+  for_each_operation(workload, workload.programs[0],
+                     [&](const OperationView& view) { ++named[std::string(view.name)]; });
+  std::size_t gemms = 0;
+  for (const std::string name : {"query_down", "query", "key_value_down", "key_value", "projection",
+                                 "shared_up", "shared_down"}) {
+    if (named[name + "_gemm"] == 0) continue;
+    ++gemms;
+    EXPECT_EQ(named[name + "_quantise"], named[name + "_gemm"] + named[name + "_dgrad"]) << name;
+  }
+  EXPECT_GE(gemms, 5U);
+}
+
 // Does the MTP module of DeepSeek-V3 have the published size? DeepSeek-AI 2412.19437 section 2.2
 // and its README: 671B and a module of 14B, which counts the embedding and head that it shares with
 // the model (2 x 0.93B). Its own parameters are a layer, 2h x h and three norms.
@@ -157,6 +177,38 @@ TEST(MultiTokenPrediction, EndsShareTheEmbedding) {
   EXPECT_EQ(joins({.pipeline = 4}), 2U);
   EXPECT_EQ(joins({}), 0U);
   EXPECT_EQ(joins({.pipeline = 4, .interleave = 2, .schedule = "dualpipe"}), 0U);
+}
+
+// Does the last stage hold the embedding once, however many layers read it? Layers, projections of
+// 2h to h and three norms of h = 256 come once for each; the table has 2048 rows.
+TEST(MultiTokenPrediction, LayersReadOneCopyOfTheEmbedding) {
+  const std::int64_t matrices = 256 * (256 + 2 * 128) + 256 * 256 + 3 * 256 * 512;
+  const std::int64_t layer = matrices + 2 * 256;
+  const std::int64_t table = 2048 * 256;
+  TrainingPlan plan = plan_of(small_llama(8), {.pipeline = 8}, 8);
+  for (const std::int64_t mtp_layers : {1, 2, 3}) {
+    plan.training.mtp_layers = mtp_layers;
+    const ChunkWeights weights =
+        chunk_weights(weight_options(plan), {.first_layer = 7, .layers = 1, .has_head = true});
+    const std::int64_t added = mtp_layers * (layer + 2 * 256 * 256 + 3 * 256) + table;
+    EXPECT_EQ(weights.parameters(), layer + 256 + table + added) << mtp_layers;
+  }
+}
+
+// What do sequence-parallel ranks gather for an MTP layer? The projection from 2h to h reads the
+// embedding and the hidden state of 128 tokens, h = 256 numbers of 2 bytes each, and its columns
+// are joined to one such state.
+TEST(MultiTokenPrediction, GathersBothInputsOfTheProjection) {
+  TrainingPlan plan = plan_of(small_llama(2), {.tensor = 2, .sequence_parallel = true}, 1);
+  plan.training.mtp_layers = 1;
+  const Workload workload = lower(plan);
+  std::map<std::string, std::int64_t> gathered;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.op.kind == OpKind::Collective)
+      gathered[std::string(view.name)] += bytes_of(workload.calls[view.op.payload]);
+  });
+  EXPECT_EQ(gathered["mtp_all_gather"], 2 * 128 * 256 * 2);
+  EXPECT_EQ(gathered["mtp_join"], 128 * 256 * 2);
 }
 
 // Do shared experts split their backward too? A split backward leaves the weight gradients of
@@ -342,6 +394,26 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
   for (std::size_t program = 1; program < 4; ++program)
     EXPECT_EQ(dispatches(workload, program), first);
   EXPECT_EQ(bytes_of(first.front()), 256 * dispatch_row_bytes(256, DataType::Bf16).total());
+}
+
+// Does every rank return the rows that it was sent? A row of the dispatch has 256 numbers of 2 bytes
+// and its probability of 4, one of the combine the numbers alone.
+TEST(Dispatch, RowsReturnToTheirSenders) {
+  TrainingPlan plan = plan_of(small_moe(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  plan.experts.routing = RoutingKind::Dirichlet;
+  plan.experts.dirichlet_alpha = 0.3;
+  const Workload workload = lower(plan);
+  std::map<std::string, std::vector<std::int64_t>> sent;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.op.kind == OpKind::Collective)
+      sent[std::string(view.name)] = matrix_of(workload.calls[view.op.payload]);
+  });
+  ASSERT_EQ(sent["dispatch"].size(), 16U);
+  ASSERT_EQ(sent["combine"].size(), 16U);
+  for (std::size_t from = 0; from < 4; ++from)
+    for (std::size_t to = 0; to < 4; ++to)
+      EXPECT_EQ(sent["combine"][to * 4 + from] * (2 * 256 + 4),
+                sent["dispatch"][from * 4 + to] * (2 * 256));
 }
 
 double expert_makespan(const TrainingPlan& plan, bool fold = true) {

@@ -122,6 +122,17 @@ TEST(StageClocks, ACapIsKeptBesideThem) {
   EXPECT_LE(power_peaks(run.view()).gpu_w, 300.0 + 1e-9);
 }
 
+// A larger tolerance allows what a smaller one does. Does it take no more energy?
+TEST(StageClocks, ALargerToleranceTakesNoMoreEnergy) {
+  double before_j = joules(simulate(pipeline({2, 2, 2, 2}, {})));
+  for (const char* tolerance : {"0.02", "0.05", "0.1", "0.3"}) {
+    const double now_j =
+        joules(simulate(pipeline({2, 2, 2, 2}, {{"power.clock_tolerance", tolerance}})));
+    EXPECT_LE(now_j, before_j * 1.0005) << tolerance;
+    before_j = std::min(before_j, now_j);
+  }
+}
+
 TEST(StageClocks, TheReportSaysWhatTheySave) {
   const ScenarioRun run = simulate(pipeline({2, 1, 4, 1}, {{"power.clock_tolerance", "0.02"}}));
   EXPECT_THAT(energy_section(run.view()), testing::HasSubstr("clocks of the stages"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "models/architecture/memory.hpp"
@@ -324,7 +325,7 @@ void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& jo
     const Result run = simulate(of_scenario.scenario, {.figures = false}, memo);
     const Figures of_step = figures(run.view());
     phase.step_s = of_step.step_time_s;
-    phase.mfu = of_step.mfu.value_or(0.0);
+    phase.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());
     phase.tokens_per_step = run.facts.tokens_per_step;
     phase.policy_step_s = job.policy == FailurePolicy::Redundant
                               ? steps.redundant_step(of_scenario.scenario)
@@ -338,6 +339,20 @@ void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& jo
   }
 }
 
+// The least number of replicas by which a job may become smaller: the others still divide among
+// experts and sharded copies, and fill their nodes. With 2 ranks of a stage in each replica, 8
+// expert ranks and 8 GPUs a node, 4 replicas leave together.
+std::int64_t replicas_that_leave(const Scenario& scenario) {
+  const Parallelism& sizes = scenario.plan.parallelism;
+  const std::int64_t of_stage = sizes.tensor * sizes.context;
+  const std::int64_t of_experts = sizes.expert * sizes.expert_tensor_size();
+  const auto of_node = static_cast<std::int64_t>(scenario.cluster.node.gpus);
+  const std::int64_t of_replica = of_stage * sizes.pipeline;
+  return std::lcm(std::lcm(of_experts / std::gcd(of_experts, of_stage),
+                           of_node / std::gcd(of_node, of_replica)),
+                  std::max<std::int64_t>(1, sizes.shard));
+}
+
 // The functions of the job share one StateSteps, and so the states that it has simulated.
 // set_phases() scales policy_step_s and therefore comes last.
 void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
@@ -346,6 +361,7 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   job.stages = sizes.pipeline;
   job.nodes_per_replica =
       static_cast<double>(scenario.cluster.nodes) / static_cast<double>(sizes.data);
+  if (job.policy == FailurePolicy::Elastic) job.replica_unit = replicas_that_leave(scenario);
   check_nodes_of_policy(scenario, job);
   const auto steps = std::make_shared<StateSteps>(scenario, memo);
   job.step_in = [steps](const JobState& state) { return steps->step_in(state); };
@@ -368,7 +384,7 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
 std::int64_t Job::nodes() const {
   const std::int64_t one =
       std::max<std::int64_t>(1, std::llround(nodes_per_replica * static_cast<double>(replicas)));
-  return policy == FailurePolicy::Mirrored ? 2 * one : one;
+  return copies() * one;
 }
 
 double Job::mtbf_s() const {
@@ -439,10 +455,12 @@ void Job::set_interval(std::int64_t steps) {
 }
 
 // The restart puts the nodes that are left together anew, so it does not matter in which replicas
-// nodes are missing. With 4 nodes a replica, 5 missing nodes cost 2 replicas.
+// nodes are missing. With 4 nodes a replica, 5 missing nodes cost 2 replicas, or the next multiple
+// of those that leave together.
 std::int64_t Job::replicas_lost(std::int64_t missing_nodes) const {
   const double lost = std::ceil(static_cast<double>(missing_nodes) / nodes_per_replica);
-  return std::min(replicas, static_cast<std::int64_t>(lost));
+  const double units = std::ceil(lost / static_cast<double>(replica_unit));
+  return std::min(replicas, replica_unit * static_cast<std::int64_t>(units));
 }
 
 double checkpoint_bytes(const Scenario& scenario) {
@@ -486,7 +504,8 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   const Figures of_step = figures(run.view());
   Job job = job_with_step(scenario, of_step.step_time_s);
   job.step_interval = run.facts.interval;
-  job.mfu = of_step.mfu.value_or(0.0);
+  // Of all GPUs: those of a copy repeat the work of the others.
+  job.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());
   job.tokens_per_step = run.facts.tokens_per_step;
   set_policy(scenario, memo, job);
   return job;

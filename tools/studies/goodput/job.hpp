@@ -108,6 +108,7 @@ struct Job {
   FailurePolicy policy = FailurePolicy::Restart;
   std::int64_t backup_replicas = 0;
   std::int64_t replicas = 1;
+  std::int64_t replica_unit = 1;  // elastic: so many leave together (job.cpp)
   double nodes_per_replica = 1.0;
   std::int64_t stages = 1;
   // The time of a step in a state. Each state is simulated once.
@@ -146,6 +147,8 @@ struct Job {
   [[nodiscard]] double tokens_of(double steps) const;
   // Sets the interval between checkpoints in storage, and those of the phases in proportion.
   void set_interval(std::int64_t steps);
+  // Nodes that do the same work: two with the policy of twins, else one.
+  [[nodiscard]] std::int64_t copies() const { return policy == FailurePolicy::Mirrored ? 2 : 1; }
   // Replicas that cannot run if so many nodes are missing.
   [[nodiscard]] std::int64_t replicas_lost(std::int64_t missing_nodes) const;
 };

@@ -1,5 +1,7 @@
 #include "tools/studies/goodput/sampled_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
 #include "tools/studies/goodput/draws.hpp"
 #include "tools/studies/goodput/nodes.hpp"
 #include "tools/studies/goodput/policy.hpp"
@@ -111,6 +114,7 @@ class Run {
   [[nodiscard]] double share_of_replicas(const JobState& state) const;
   [[nodiscard]] double share_of_parts(const JobState& state) const;
   void rescale(double share);
+  void check_progress();
   void note(RunPhase phase, double begin_s);
 
   const Job& job_;
@@ -131,7 +135,10 @@ class Run {
   JobState state_ = {};  // of the steps that the job trains
   double step_s_;
   double share_;
-  bool restarted_ = true;      // since the last time it trained; so begins the run
+  bool restarted_ = true;   // since the last time it trained; so begins the run
+  bool down_ = false;       // stopped: no failure leaves anything that could train on
+  double furthest_ = -1.0;  // the most steps that a restart began with
+  std::size_t stops_without_progress_ = 0;
   double change_at_ = kNever;  // when the steps begin to take another time
   double load_s_;
   double trained_from_ = 0.0;
@@ -336,7 +343,7 @@ Run::Stop Run::on_failure(std::size_t cause) {
   lose(lost);
   // A failure that takes no node is one of software, which stops all ranks under every policy. If a
   // node is lost, the step under way lacks its part and is done again.
-  if (!lost.empty() && can_do_without(job_, nodes_.empty_slots())) {
+  if (!down_ && !lost.empty() && can_do_without(job_, nodes_.empty_slots())) {
     progress_.drop_unfinished_step();
     ++run_.trained_on;
     unserved_ += static_cast<std::int64_t>(lost.size());
@@ -527,6 +534,7 @@ std::optional<Run::Stop> Run::pause(std::size_t index) {
   pause_at_[index] = pause.every ? now_ + pause.every->value() : kNever;
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
+  down_ = true;
   const auto failed = wait(RunPhase::Paused, pause.duration ? pause.duration->value() : 0.0);
   return failed ? *failed : Stop{};
 }
@@ -637,24 +645,30 @@ std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
   reserved_ = coming_ = unserved_ = joining_spares_ = joining_others_ = 0;
   if (const auto failed = replace_nodes()) return failed;
   if (ended_) return {};
-  emptied_.clear();
   ++run_.restarts;
   restarted_ = true;
   const double queue_s = job_.queue_s > 0.0 ? queue_draws_.exponential(job_.queue_s) : 0.0;
-  return wait_through({{RunPhase::Queue, queue_s},
-                       {RunPhase::Start, job_.start_s},
-                       {RunPhase::CommunicatorInit, job_.communicator_init_s},
-                       {RunPhase::Load, load_s_},
-                       {RunPhase::WarmUp, job_.warm_up_s}});
+  const std::optional<Stop> failed =
+      wait_through({{RunPhase::Queue, queue_s},
+                    {RunPhase::Start, job_.start_s},
+                    {RunPhase::CommunicatorInit, job_.communicator_init_s},
+                    {RunPhase::Load, load_s_},
+                    {RunPhase::WarmUp, job_.warm_up_s}});
+  // Nodes hold copies again once the job has loaded them, not when they have taken their slots.
+  if (!failed) emptied_.clear();
+  return failed;
 }
 
 void Run::recover(Stop stop) {
   while (!ended_) {
     if (stop.cause) cause_name_ = job_.causes[*stop.cause].name;
+    down_ = !stop.trains_on;
+    check_progress();
     const std::optional<Stop> failed = recover_once(stop);
     if (failed) stop = *failed;
     if (!failed && !misdiagnosed(stop)) break;
   }
+  down_ = false;
   if (ended_) return;
   training_phase_ = job_.phase_at(progress_.here().steps);
   set_state();
@@ -669,6 +683,19 @@ bool Run::misdiagnosed(const Stop& stop) {
   if (cause.nodes == 0 || diagnosis_draws_.uniform() >= job_.misdiagnosis) return false;
   lose(nodes_.hit(diagnosis_draws_.uniform(), cause.nodes));
   return true;
+}
+
+// A run of so many steps, unlike one of so many days, may never end.
+void Run::check_progress() {
+  constexpr std::size_t kStopsMost = 100'000;
+  const double steps = progress_.here().steps;
+  stops_without_progress_ = steps > furthest_ ? 0 : stops_without_progress_ + 1;
+  furthest_ = std::max(furthest_, steps);
+  if (length_.wall_s < kNever || stops_without_progress_ < kStopsMost) return;
+  throw RunError(fmt::format(
+      "the job does not get beyond {:.4g} of {:.4g} steps: it has failed {} times since (save more "
+      "often, or look at the rates of failures)",
+      furthest_, length_.steps, kStopsMost));
 }
 
 // Waiting is counted in run_ and training in progress_. No second is in both, so the phases sum up

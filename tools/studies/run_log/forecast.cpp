@@ -116,6 +116,7 @@ Job with_inputs(Job job, const DrawnInputs& drawn) {
     *time_s *= drawn.recovery;
   if (job.spares.cold_replace_s) *job.spares.cold_replace_s *= drawn.recovery;
   job.step_s *= drawn.step;
+  job.policy_step_s *= drawn.step;
   return job;
 }
 

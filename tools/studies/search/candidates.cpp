@@ -108,8 +108,8 @@ std::vector<Json> simulated(const SearchQuestion& question,
 void sort_by_time(std::vector<FoundLayout>& layouts) {
   std::sort(layouts.begin(), layouts.end(), [](const FoundLayout& a, const FoundLayout& b) {
     const auto key = [](const FoundLayout& found) {
-      return std::tuple(found.figures.step_time_s, found.figures.peak_bytes,
-                        variant_key(found.layout.variant));
+      return std::tuple(found.figures.step_time_s / tokens_of(found.layout),
+                        found.figures.peak_bytes, variant_key(found.layout.variant));
     };
     return key(a) < key(b);
   });

@@ -161,9 +161,9 @@ std::string answer(const SearchResult& result, const SearchPrice& price) {
   if (is_tight(figures))
     cards.back().notes.emplace_back("less than 3 % is free, within the error of predicted peaks");
   if (price.per_gpu_hour)
-    cards.push_back({"cost per million tokens",
-                     fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
-                                                                   figures.step_time_s))});
+    cards.push_back(
+        {"cost per million tokens",
+         fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result, first))});
   return html_verdict(fmt::format("{} that fits: {}", best_layouts(result.objective, false),
                                   layout_name(first.layout)),
                       true) +

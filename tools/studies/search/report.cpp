@@ -68,7 +68,12 @@ std::optional<double> first_is_quicker(const SearchResult& result, const FoundLa
   const FoundLayout& first = result.best.front();
   const bool is_first = variant_key(found.layout.variant) == variant_key(first.layout.variant);
   if (is_first || !first.figures.interval || !found.figures.interval) return std::nullopt;
-  return ratio_of(*first.figures.interval, *found.figures.interval).below_one;
+  const auto of_a_token = [](const FoundLayout& one) {
+    StepInterval interval = *one.figures.interval;
+    interval.step_s /= tokens_of(one.layout);
+    return interval;
+  };
+  return ratio_of(of_a_token(first), of_a_token(found)).below_one;
 }
 
 }  // namespace
@@ -95,8 +100,7 @@ TextTable best_table(const SearchResult& result, const SearchPrice& price) {
          percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures), share(shares.compute),
          share(shares.tensor), share(shares.pipeline), share(shares.data),
          price.per_gpu_hour
-             ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
-                                                             found.figures.step_time_s))
+             ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result, found))
              : "",
          number(found.figures.energy_kwh), number(found.figures.cost), sure ? percent(*sure) : ""});
   }
@@ -290,21 +294,21 @@ Json layout_json(const FoundLayout& found, const SearchResult& result, const Sea
   Json breakdown = Json::object();
   for (const auto& [name, seconds] : mean_breakdown(found.row)) breakdown[name] = seconds;
   const RowFigures& figures = found.figures;
-  Json json = {{"layout", layout_name(found.layout)},
-               {"set", std::move(set)},
-               {"step_time_s", figures.step_time_s},
-               {"tokens_per_s_per_gpu",
-                figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
-               {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
-               {"peak_bytes", figures.peak_bytes},
-               {"tight", is_tight(figures)},
-               {"least_step_time_s", found.bound.step_time_s},
-               {"least_peak_bytes", found.bound.peak_bytes},
-               {"cost_per_million_tokens",
-                price.per_gpu_hour ? Json(cost_per_million_tokens(*price.per_gpu_hour, result,
-                                                                  figures.step_time_s))
-                                   : Json()},
-               {"breakdown_s", std::move(breakdown)}};
+  Json json = {
+      {"layout", layout_name(found.layout)},
+      {"set", std::move(set)},
+      {"step_time_s", figures.step_time_s},
+      {"tokens_per_s_per_gpu",
+       figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
+      {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
+      {"peak_bytes", figures.peak_bytes},
+      {"tight", is_tight(figures)},
+      {"least_step_time_s", found.bound.step_time_s},
+      {"least_peak_bytes", found.bound.peak_bytes},
+      {"cost_per_million_tokens",
+       price.per_gpu_hour ? Json(cost_per_million_tokens(*price.per_gpu_hour, result, found))
+                          : Json()},
+      {"breakdown_s", std::move(breakdown)}};
   if (figures.energy_kwh) json["energy_kwh"] = *figures.energy_kwh;
   if (figures.cost) json["cost"] = *figures.cost;
   if (figures.interval)
@@ -328,10 +332,10 @@ Json refined_json(const SearchResult& result, const SearchPrice& price) {
 }  // namespace
 
 double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
-                               double step_time_s) {
+                               const FoundLayout& found) {
   constexpr double kSecondsOfHour = 3600.0, kMillion = 1e6;
-  return price_per_gpu_hour * result.gpus * step_time_s / kSecondsOfHour / result.tokens_per_step *
-         kMillion;
+  return price_per_gpu_hour * result.gpus * found.figures.step_time_s / kSecondsOfHour /
+         tokens_of(found.layout) * kMillion;
 }
 
 std::string best_layouts(SearchObjective objective, bool several) {
@@ -401,8 +405,7 @@ std::string search_csv(const SearchResult& result, const SearchPrice& price) {
       const RowFigures& figures = found.figures;
       const std::string cost =
           price.per_gpu_hour
-              ? fmt::format(
-                    "{}", cost_per_million_tokens(*price.per_gpu_hour, result, figures.step_time_s))
+              ? fmt::format("{}", cost_per_million_tokens(*price.per_gpu_hour, result, found))
               : "";
       text +=
           fmt::format("{},{},{},{},{},{},{},{},{},{}\n", list, i + 1,

@@ -18,7 +18,7 @@ struct SearchPrice {
 // The cost of a million training tokens: price * GPUs * step time / 3600 s / tokens * 1e6. Example:
 // 512 GPUs at 2 per hour and 15.6 s for 8.39e6 tokens cost 0.529.
 [[nodiscard]] double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
-                                             double step_time_s);
+                                             const FoundLayout& found);
 
 // Names the first layouts of a search: "The quickest layouts", "The layout of least cost".
 [[nodiscard]] std::string best_layouts(SearchObjective objective, bool several);

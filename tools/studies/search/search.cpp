@@ -65,17 +65,25 @@ void count_refused(SearchResult& result, const Candidate& candidate, const std::
   if (!result.refused_first) result.refused_first = {*candidate.layout, message};
 }
 
-bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
+bool no_worse(const LayoutBound& figures, const LayoutBound& bound) {
   return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
 }
 
-// The layouts that are known to fit. A candidate is pruned only by proven bounds, so a pruned
-// layout cannot be part of the answer.
+// What prunes layouts: the time of a token, and the memory.
+LayoutBound of_a_token(const Layout& layout, double step_time_s, double peak_bytes) {
+  return {.step_time_s = step_time_s / tokens_of(layout), .peak_bytes = peak_bytes};
+}
+LayoutBound of_a_token(const Candidate& candidate) {
+  return of_a_token(*candidate.layout, candidate.bound.step_time_s, candidate.bound.peak_bytes);
+}
+
+// The layouts that are known to fit, all by the time of a token. A candidate is pruned only by proven
+// bounds, so a pruned layout cannot be part of the answer.
 class Known {
  public:
   explicit Known(std::size_t top) : top_(top) {}
 
-  void add(const std::string& row, const RowFigures& figures) {
+  void add(const std::string& row, const LayoutBound& figures) {
     fitting_.push_back(figures);
     const auto [best, fresh] = best_s_.try_emplace(row, figures.step_time_s);
     if (!fresh) best->second = std::min(best->second, figures.step_time_s);
@@ -85,7 +93,7 @@ class Known {
   }
   // Whether the layout can be neither one of the best rows nor on the Pareto front.
   [[nodiscard]] bool excludes(const std::string& row, const LayoutBound& bound) const {
-    return is_no_row(row, bound) && std::ranges::any_of(fitting_, [&](const RowFigures& known) {
+    return is_no_row(row, bound) && std::ranges::any_of(fitting_, [&](const LayoutBound& known) {
              return no_worse(known, bound);
            });
   }
@@ -102,7 +110,7 @@ class Known {
   }
 
   std::size_t top_;
-  std::vector<RowFigures> fitting_;
+  std::vector<LayoutBound> fitting_;
   std::map<std::string, double> best_s_;  // by row
   std::vector<double> times_s_;           // the values of best_s_, sorted
 };
@@ -123,7 +131,7 @@ class Simulation {
       if (patience_.is_over()) {
         ++result_.counts.not_reached;
       } else if (!question_.simulates_all() &&
-                 known_.excludes(row_name(*candidate.layout), candidate.bound)) {
+                 known_.excludes(row_name(*candidate.layout), of_a_token(candidate))) {
         ++result_.counts.too_slow;
       } else {
         wave.push_back(&candidate);
@@ -160,9 +168,11 @@ class Simulation {
       ++result_.counts.do_not_fit;
       return;
     }
-    known_.add(row_name(*candidate.layout), figures);
+    const LayoutBound simulated =
+        of_a_token(*candidate.layout, figures.step_time_s, figures.peak_bytes);
+    known_.add(row_name(*candidate.layout), simulated);
     fitting.push_back({*candidate.layout, candidate.bound, figures, row});
-    if (question_.better && known_.is_quickest(figures.step_time_s))
+    if (question_.better && known_.is_quickest(simulated.step_time_s))
       question_.better(fitting.back());
   }
 
@@ -201,12 +211,13 @@ std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& sorted, std::
   return best;
 }
 
-// Sorts by cost or energy; layouts of equal value stay in the order of their time.
+// Sorts by the cost or energy of a token; layouts of equal value stay in the order of their time.
 void sort_by_objective(SearchObjective objective, std::vector<FoundLayout>& by_time) {
   if (objective == SearchObjective::Time) return;
   std::ranges::stable_sort(by_time, {}, [objective](const FoundLayout& found) {
     const RowFigures& figures = found.figures;
-    return (objective == SearchObjective::Cost ? figures.cost : figures.energy_kwh).value_or(0.0);
+    const auto& value = objective == SearchObjective::Cost ? figures.cost : figures.energy_kwh;
+    return value.value_or(0.0) / tokens_of(found.layout);
   });
 }
 
@@ -330,7 +341,8 @@ class Searching {
         open_.push_back(candidate);
       }
     }
-    std::ranges::stable_sort(open_, {}, [](const Candidate& one) { return one.bound.step_time_s; });
+    std::ranges::stable_sort(open_, {},
+                             [](const Candidate& one) { return of_a_token(one).step_time_s; });
   }
 
   // The largest least memory of a layout that may fit.
@@ -367,8 +379,6 @@ SearchResult search(const SearchQuestion& question) {
   result.counts.further = layouts.further;
   result.counts.combinations_not_read = layouts.combinations_not_read;
   result.gpus = gpu_count(scenario.cluster);
-  result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
-                                               scenario.plan.training.sequence_length);
   Searching(question, patience, scenario, result).run(layouts.legal);
   return result;
 }

@@ -114,7 +114,6 @@ struct SearchResult {
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
   std::optional<RefinedLayouts> refined = {};
   double gpus = 0.0;
-  double tokens_per_step = 0.0;
 };
 
 [[nodiscard]] SearchResult search(const SearchQuestion& question);

@@ -32,6 +32,12 @@ struct Layout {
   std::vector<Override> further = {};
 };
 
+// Tokens of a step. Layouts whose steps train different batches compare by their time per token.
+[[nodiscard]] inline double tokens_of(const Layout& layout) {
+  const Training& training = layout.plan.training;
+  return static_cast<double>(training.global_batch_size * training.sequence_length);
+}
+
 struct Layouts {
   std::vector<Layout> legal;
   std::size_t checked_layouts = 0;  // combinations of values, most of which are no layouts

@@ -99,6 +99,33 @@ TEST(Job, WithOneReplicaFewerIsSimulated) {
   EXPECT_GT(job.step_in({.replicas_lost = 1}), 0.5 * job.step_s);
 }
 
+// Replicas of 12 GPUs on nodes of 8: do two leave together, since one alone would leave half a node?
+TEST(Job, ReplicasLeaveInWholeNodes) {
+  Memo memo;
+  Json document = two_nodes();
+  document["model"]["layers"] = 6;
+  document["cluster"]["nodes"] = 6;
+  document["parallelism"] = {{"tensor", 4}, {"pipeline", 3}, {"data", 4}};
+  document["reliability"]["policy"] = "elastic";
+  const Job job = job_of(load(document), memo);
+  EXPECT_EQ(job.replica_unit, 2);
+  EXPECT_EQ(job.replicas_lost(1), 2);
+  EXPECT_EQ(job.replicas_lost(4), 4);
+  EXPECT_GT(job.step_in({.replicas_lost = 2}), 0.0);
+}
+
+// Twins do the same work. Is the MFU that of both?
+TEST(Job, OfTwinsHasHalfTheMfu) {
+  Memo memo;
+  Json document = two_nodes();
+  const Job alone = job_of(load(document), memo);
+  document["reliability"]["policy"] = "mirrored";
+  const Job twins = job_of(load(document), memo);
+  EXPECT_EQ(twins.nodes(), 2 * alone.nodes());
+  EXPECT_GT(alone.mfu, 0.0);
+  EXPECT_DOUBLE_EQ(twins.mfu, alone.mfu / 2.0);
+}
+
 // GPUs that lose half of their speed for an hour.
 Json slow_gpus() {
   return Json::array({{{"component", "gpu"},
@@ -324,6 +351,15 @@ TEST(Job, RefusesWhatCannotBe) {
   document["reliability"]["checkpoint"] = {{"stall", "1 s"}};
   EXPECT_THAT(test::refusal_of_job(document),
               HasSubstr("without failures no interval is the best"));
+  document = two_nodes();
+  document["reliability"]["pauses"] = {{{"cause", "limit"}, {"limit", "0 s"}}};
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("is no time in which the job could train"));
+  document = two_nodes();
+  document["reliability"]["spares"] = Json::object();
+  document["reliability"]["failures"] = slow_gpus();
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("failed nodes are never replaced"));
+  document["reliability"]["failures"][0]["replaces_node"] = false;
+  EXPECT_EQ(test::refusal_of_job(document), "");
   document.erase("reliability");
   EXPECT_THAT(test::refusal_of_job(document), HasSubstr("the scenario does not say what fails"));
 }

@@ -328,6 +328,20 @@ TEST(NearCheckpoints, AreLoadedInTheirOwnTime) {
   EXPECT_NEAR(run.phase(RunPhase::Load), 3.0 * static_cast<double>(run.restarts), 3.0);
 }
 
+// Both nodes hold a copy. A failure while the job loads hits the other node as often as not, before
+// the new one has loaded anything: is the work since storage then lost?
+TEST(NearCheckpoints, AreLostWhereAllCopiesAreLostInOneRecovery) {
+  Job job = failing_job({.name = "node", .rate = 1.0 / 10'000, .nodes = 1});
+  job.nodes_per_replica = 2;
+  job.spares.cold_replace_s = 0.0;
+  job.levels = {{.name = "memory", .interval_steps = 1, .load_s = 10'000, .copies = 2},
+                {.interval_steps = 5000}};
+  const SampledRun run = sampled_run(job, {.wall_s = 1e7}, 11, 0);
+  EXPECT_GT(run.restarts, 300);
+  EXPECT_LT(run.restored_near, run.restarts - 50);
+  EXPECT_GT(run.phase(RunPhase::Redone) / static_cast<double>(run.restarts), 100);
+}
+
 // Two levels against the first-order waste at Young's intervals, where failures are rare.
 TEST(NearCheckpoints, WasteAsTheTwoLevelsOfTheClosedForm) {
   const reliability::TwoLevels levels{.memory = {.write = 0.5, .restart = 30},
@@ -388,6 +402,18 @@ TEST(Reroute, PaysReconfigurationsAndSlowerSteps) {
   EXPECT_NEAR(run.phase(RunPhase::Reconfigure), 8 * failures, 40);
   EXPECT_NEAR(run.phase(RunPhase::Redone) / failures, 0.5, 0.1);
   EXPECT_NEAR(run.phase(RunPhase::Degraded) / failures, 50 * 0.1 / 1.1, 1.0);
+}
+
+// A job that starts anew cannot train on without a node that fails meanwhile: the restart begins
+// again. Does every failure of software cost a whole start of 500 s?
+TEST(Reroute, RestartsWholeWhereANodeFailsMeanwhile) {
+  Job job = pair_job(FailurePolicy::Reroute);
+  job.causes.push_back({.name = "software", .rate = 1.0 / 5000});
+  job.start_s = 500;
+  const SampledRun run = sampled_run(job, {.wall_s = 1e6}, 11, 0);
+  EXPECT_GT(run.interruptions[1], 100);
+  EXPECT_GT(run.phase(RunPhase::Start), 490.0 * static_cast<double>(run.interruptions[1]));
+  EXPECT_GT(run.trained_on, 300);
 }
 
 // A step needs 7 of 8 replicas, so 7/8 of its work counts, and no failure stops the job until two

@@ -202,6 +202,22 @@ TEST(SampledRun, MayEndWhileItWaitsForANode) {
   EXPECT_NEAR(phase_sum(run), run.wall_s, 1e-12 * run.wall_s);
 }
 
+// A job fails every 10 s and saves every 1000 s. Does a run of so many steps end with a message?
+TEST(SampledRun, ThatNeverGetsOnEnds) {
+  Job job;
+  job.step_s = 1.0;
+  job.storage().interval_steps = 1000;
+  job.causes = {{.name = "all", .rate = 0.1}};
+  try {
+    (void)sampled_run(job, {.steps = 1e6}, 1, 0);
+    FAIL() << "it has trained a million steps";
+  } catch (const RunError& error) {
+    EXPECT_NE(std::string(error.what()).find("does not get beyond 0 of 1e+06 steps"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(SampledRun, IsTheSameForTheSameSeed) {
   const Job job = jobs_of_all_kinds().back();
   const RunLength length{.wall_s = 70000};

@@ -274,6 +274,28 @@ TEST(Forecast, IsThatOfTheJob) {
   EXPECT_NEAR(sampled_run(certain, {.steps = 1000}, 0, 0).wall_s, 10200, 2.0);
 }
 
+// Steps take 10 s in one half of the segments and 30 s in the other. Does the forecast hang on the
+// time of a step?
+TEST(Forecast, HangsOnTheTimeOfAStepWhereItDiffers) {
+  std::string text = "time,event,step,cause,duration_s\n0,step,0,,\n";
+  double time_s = 0.0;
+  for (int segment = 1; segment <= 8; ++segment) {
+    time_s += 1000.0 * (segment % 2 == 0 ? 10.0 : 30.0);
+    text += fmt::format("{0},checkpoint,{1},,0\n{0},failure,,GPU,\n{2},step,{1},,\n", time_s,
+                        1000 * segment, time_s + 60.0);
+    time_s += 60.0;
+  }
+  text += fmt::format("{},step,8100,,\n", time_s + 2000.0);
+  RunLog log;
+  const LogFit fit = fit_of(text, log);
+  const Job fitted = job_of_log(log, fit, fitted_reliability(log, fit));
+  const Forecast forecast = forecast_run(fit, fitted, {.steps = 20'000, .runs = 200});
+  const auto step = std::ranges::find(forecast.inputs, "time of a step", &ForecastInput::name);
+  ASSERT_NE(step, forecast.inputs.end());
+  EXPECT_GT(step->swing_s(), 0.1 * forecast.p50_s);
+  EXPECT_GT(forecast.p90_s, 1.1 * forecast.p10_s);
+}
+
 RunLog shipped(const char* name) {
   return read_run_log(
       fmt::format("{}/scenarios/run_logs/{}.csv", TRAINYARD_SOURCE_DIRECTORY, name));

@@ -102,6 +102,27 @@ TEST(SearchObjective, TheBestByCostCostsTheLeastOfAllLayouts) {
   }
 }
 
+// Are layouts of different batches ordered by the time, and the energy, of a token? Larger batches
+// reduce their gradients less often.
+TEST(SearchObjective, LayoutsOfDifferentBatchesCompareByTheToken) {
+  for (const SearchObjective objective : {SearchObjective::Time, SearchObjective::Energy}) {
+    SearchSpace space = with_power(kElectricity);
+    space.over = {
+        axis_of({"training.global_batch_size=16,64"}), axis_of({"parallelism.tensor=2"}),
+        axis_of({"parallelism.pipeline=1"}),           axis_of({"parallelism.context=1"}),
+        axis_of({"training.micro_batch_size=1"}),      axis_of({"training.recompute=full"}),
+        axis_of({"parallelism.zero_stage=1"})};
+    Journal journal("");
+    const SearchResult result = search(
+        {.space = space, .journal = journal, .top = 5, .objective = objective, .processes = 2});
+    ASSERT_FALSE(result.best.empty());
+    const FoundLayout& best = result.best.front();
+    EXPECT_EQ(best.layout.plan.training.global_batch_size, 64);
+    for (const FoundLayout& other : result.fitting)
+      EXPECT_GE(*best.figures.tokens_per_s_per_gpu, *other.figures.tokens_per_s_per_gpu);
+  }
+}
+
 // Do the prices decide which layout is the best by cost? Where electricity is cheap beside GPUs, or
 // GPUs are rented, time costs; where it is dear, or has the only price, energy does.
 TEST(SearchObjective, PricesDecideWhichLayoutIsTheBest) {

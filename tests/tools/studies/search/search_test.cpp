@@ -226,9 +226,12 @@ TEST(Search, EveryBoundHolds) {
 TEST(Search, CostPerToken) {
   SearchResult result;
   result.gpus = 512.0;
-  result.tokens_per_step = 1024.0 * 8192.0;
+  FoundLayout found;
+  found.figures.step_time_s = 15.6;
+  found.layout.plan.training.global_batch_size = 1024;
+  found.layout.plan.training.sequence_length = 8192;
   // 512 GPUs at 2 for 15.6 s are 4.4373; for 8.388608 million tokens 0.52897 a million.
-  EXPECT_NEAR(cost_per_million_tokens(2.0, result, 15.6), 0.528971, 1e-6);
+  EXPECT_NEAR(cost_per_million_tokens(2.0, result, found), 0.528971, 1e-6);
 }
 
 // Is a field refused that is no part of a layout?
