@@ -5,7 +5,6 @@
 
 #include "models/architecture/weights.hpp"
 #include "models/layers/layer_block.hpp"
-#include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
@@ -16,11 +15,11 @@ double tokens_of(const FlopsQuery& query) {
   return number(query.sequences) * number(query.sequence_length);
 }
 
-TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& query) {
-  return token_flops(architecture, {.sequence_length = query.sequence_length,
-                                    .vocab = query.vocab,
-                                    .attention = query.attention,
-                                    .mtp_layers = query.mtp_layers});
+TokenQuery token_query(const FlopsQuery& query) {
+  return {.sequence_length = query.sequence_length,
+          .vocab = query.vocab,
+          .attention = query.attention,
+          .mtp_layers = query.mtp_layers};
 }
 
 // The share of the matrix's GEMM that recomputation of these modules repeats.
@@ -30,19 +29,18 @@ double repeated_part(const Weight& weight, const RecomputeModules& recomputed) {
   return std::ranges::any_of(weight.modules, runs) ? 1.0 : 0.0;
 }
 
-// FLOPs of the repeated GEMMs of all layers, for one token.
-double repeated_linear(const Architecture& a, const RecomputeModules& recomputed,
-                       std::int64_t mtp_layers) {
-  double sum = 0.0;
-  for (const auto& [kind, layers] : layer_kinds(a, mtp_layers))
-    for (const Weight& weight : layer_weights(a, kind))
-      sum += repeated_part(weight, recomputed) * number(layers) * matrix_flops(weight);
-  return sum;
-}
-
 double matrices_of(const Architecture& architecture, LayerKind kind) {
   double sum = 0.0;
   for (const Weight& weight : layer_weights(architecture, kind)) sum += matrix_flops(weight);
+  return sum;
+}
+
+// FLOPs of those GEMMs of a layer that recomputation of these modules repeats, for one token.
+double repeated_matrices(const Architecture& architecture, LayerKind kind,
+                         const RecomputeModules& recomputed) {
+  double sum = 0.0;
+  for (const Weight& weight : layer_weights(architecture, kind))
+    sum += repeated_part(weight, recomputed) * matrix_flops(weight);
   return sum;
 }
 
@@ -87,26 +85,31 @@ TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query
   return result;
 }
 
+TokenFlops repeated_flops(const Architecture& architecture, const TokenQuery& query,
+                          Recompute recompute, const RecomputeModules& modules) {
+  TokenFlops repeated = token_flops(architecture, query);
+  repeated.head = repeated.projection = 0.0;
+  if (recompute == Recompute::Full) return repeated;
+  const bool selective = recompute == Recompute::Selective;
+  // Where the outputs of every second GEMM are stored, the output of attention is stored too.
+  const bool core = selective && modules.core && !modules.second_gemms;
+  std::int64_t layer = 0;
+  for (LayerFlops& flops : repeated.layers) {
+    const LayerKind kind = layer_kind(architecture, layer++);
+    flops.matrices = selective ? repeated_matrices(architecture, kind, modules) : 0.0;
+    if (!core) flops.attention = 0.0;
+  }
+  return repeated;
+}
+
 Flops model_flops(const Architecture& architecture, const FlopsQuery& query) {
-  return Flops{tokens_of(query) * token_flops_of(architecture, query).train()};
+  return Flops{tokens_of(query) * token_flops(architecture, token_query(query)).train()};
 }
 
 Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
                        Recompute recompute, const RecomputeModules& modules) {
-  const TokenFlops token = token_flops_of(architecture, query);
-  switch (recompute) {
-    case Recompute::None:
-      return Flops{0.0};
-    case Recompute::Selective:
-      // Where the outputs of every second GEMM are stored, the output of attention is stored too.
-      return Flops{tokens_of(query) *
-                   ((modules.core && !modules.second_gemms ? token.attention() : 0.0) +
-                    repeated_linear(architecture, modules, query.mtp_layers))};
-    case Recompute::Full:
-      return Flops{tokens_of(query) * (token.linear() + token.attention())};
-  }
-  TY_CHECK(false, static_cast<int>(recompute));
-  return Flops{0.0};
+  return Flops{tokens_of(query) *
+               repeated_flops(architecture, token_query(query), recompute, modules).forward()};
 }
 
 }  // namespace trainyard

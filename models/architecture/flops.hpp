@@ -50,6 +50,10 @@ struct TokenQuery {
   std::int64_t mtp_layers = 0;  // number of MTP layers
 };
 [[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
+// The part of these FLOPs that recomputation repeats in each layer. Full: the whole layer.
+// Selective: the recomputed modules, by default the attention core. None: nothing.
+[[nodiscard]] TokenFlops repeated_flops(const Architecture& architecture, const TokenQuery& query,
+                                        Recompute recompute, const RecomputeModules& modules = {});
 
 // Model FLOPs of one optimizer step: forward and backward without recomputation, 3 times the
 // forward. forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
@@ -65,11 +69,10 @@ struct FlopsQuery {
 };
 [[nodiscard]] Flops model_flops(const Architecture& architecture, const FlopsQuery& query);
 
-// FLOPs that recomputation adds to model_flops. Full: the forward of all layers, but not of the LM
-// head. Selective: the forward of the recomputed modules, by default the attention cores. None:
-// nothing. For a GPT, Full agrees with Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) +
-// V/(16Lh)). For Selective, Korthikanti et al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)),
-// which adds the core's forward and backward; only its forward is executed and counted here.
+// FLOPs that recomputation in every layer adds to model_flops (repeated_flops). For a GPT, Full
+// agrees with Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective,
+// Korthikanti et al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's
+// forward and backward; only its forward is executed and counted here.
 [[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
                                      Recompute recompute, const RecomputeModules& modules = {});
 

@@ -47,7 +47,8 @@ struct SequencePart {
   std::int64_t qk = 1;  // of a head of queries and keys
   std::int64_t v = 1;   // of a head of values
   std::int64_t element = 2;
-  bool of_ring = false;  // keys and values arrive in blocks
+  DataType dtype = DataType::Bf16;  // of the core's GEMMs
+  bool of_ring = false;             // keys and values arrive in blocks
 
   // Bytes of one position, and bytes of the keys and values of one ring step.
   [[nodiscard]] std::int64_t query_row_bytes() const { return query_heads * qk * element; }
@@ -113,7 +114,7 @@ OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& bloc
                                         .pairs = block.pairs,
                                         .causal = block.causal,
                                         .backward = backward,
-                                        .dtype = shape_.dtype,
+                                        .dtype = part_.dtype,
                                         .longest_keys = longest_keys(part_.cut, block),
                                         .of_ring = part_.of_ring});
 }
@@ -350,7 +351,11 @@ ContextAttention::ContextAttention(const Architecture& a, const AttentionOptions
   part_.qk = a.head_dim;
   part_.v = a.value_head();
   part_.element = shape.element;
-  part_.of_ring = options_.shape.ring > 1 && options_.exchange != ContextExchange::AllGather;
+  // Transformer Engine attends in 8 bits to keys that travel in a ring or trade places with heads,
+  // but not to gathered ones.
+  const bool gathered = options_.exchange == ContextExchange::AllGather;
+  part_.dtype = gathered ? shape.dtype : options.fused_dtype;
+  part_.of_ring = options_.shape.ring > 1 && !gathered;
 }
 
 void ContextAttention::write(Pass pass) {

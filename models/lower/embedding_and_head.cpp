@@ -222,7 +222,7 @@ void MtpInput::forward() {
   tools_.group.collective(CollectiveOp::AllGather, shape_.message, "mtp_join", true);
 }
 
-std::vector<ReadyGradient> MtpInput::backward(BackwardPart part) {
+std::vector<ReadyGradient> MtpInput::backward(BackwardPart part, std::size_t entries) {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
@@ -241,7 +241,7 @@ std::vector<ReadyGradient> MtpInput::backward(BackwardPart part) {
     last = table_gradient("mtp_embedding_backward");
     build_.memory().release(last, Category::Activations, kept());
   }
-  return std::vector<ReadyGradient>(options_.mtp_entries, {.op = last});
+  return std::vector<ReadyGradient>(entries, {.op = last});
 }
 
 }  // namespace trainyard

@@ -31,7 +31,6 @@ struct EmbeddingAndHeadOptions {
   std::int64_t loss_metrics = 0;  // ElementwiseKernels::loss_metrics
   bool keeps_gathered = false;    // ElementwiseKernels::keeps_gathered
   bool placeholder = false;       // the head's weight has a placeholder (layer_memory.hpp)
-  std::size_t mtp_entries = 0;    // size of MtpEntries::before
 };
 
 // The parts of final norm, LM head and loss on one device: all, unless the model is split by hand.
@@ -104,7 +103,8 @@ class MtpInput : EmbeddingAndHeadWriter {
  public:
   using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
   void forward();
-  std::vector<ReadyGradient> backward(BackwardPart part);
+  // `entries`: the number of gradients to return (the size of MtpEntries::before).
+  std::vector<ReadyGradient> backward(BackwardPart part, std::size_t entries);
 
  private:
   [[nodiscard]] std::int64_t kept() const;

@@ -141,8 +141,7 @@ EmbeddingAndHeadOptions end_options(const TrainingPlan& plan, const LoweringOpti
           .loss_copies = fused ? 1 : plan.framework.loss_copies,
           .loss_metrics = plan.elementwise_kernels.loss_metrics,
           .keeps_gathered = plan.elementwise_kernels.keeps_gathered,
-          .placeholder = known.memory.placeholders,
-          .mtp_entries = mtp_entries(known.weights).before.size()};
+          .placeholder = known.memory.placeholders};
 }
 
 // ---- gradients and replicas

@@ -245,7 +245,8 @@ void StageWriter::mtp_backward(const StageChunk& chunk, UnitBackward& step) {
     gradients_.add({ends_.head.backward(step.part).back()});
     gradients_.add(layers_.backward(
         {chunk, chunk.mtp_units[static_cast<std::size_t>(i)], chunk.layers + i}, step));
-    gradients_.add(ends_.mtp.backward(step.part));
+    gradients_.add(
+        ends_.mtp.backward(step.part, mtp_entries(parts_.options.weights, i).before.size()));
     gradients_.end_unit(step);
   }
   tag_layer(-1);

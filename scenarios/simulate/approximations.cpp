@@ -91,6 +91,14 @@ void add_settings_without_effect(const TrainingPlan& plan, Approximations& found
          .sentence = "recompute_fraction and recompute_layers say which whole layers are computed "
                      "again, and here none are (set training.recompute to full, or leave them "
                      "out)"});
+  const bool gathers_keys = p.context > 1 && p.context_exchange == ContextExchange::AllGather;
+  if (plan.recipe.attention && gathers_keys)
+    found.push_back(
+        {.name = "attention_recipe_without_effect",
+         .count = static_cast<std::uint64_t>(plan.architecture.layers),
+         .sentence = fmt::format("attention to gathered keys and values multiplies in {}, not in "
+                                 "the recipe's {} (set parallelism.context_exchange to p2p or a2a)",
+                                 to_string(t.precision), to_string(*plan.recipe.attention))});
   if (p.schedule.starts_with("zb_") && !p.overlap_p2p && p.pipeline > 1)
     found.push_back(
         {.name = "blocking_sends",

@@ -26,14 +26,6 @@ namespace trainyard {
 
 namespace {
 
-FlopsQuery flops_query(const Scenario& scenario, AttentionCount attention) {
-  return {.sequences = scenario.plan.training.global_batch_size * scenario.plan.workers(),
-          .sequence_length = scenario.plan.training.sequence_length,
-          .vocab = scenario.plan.vocab(),
-          .attention = attention,
-          .mtp_layers = scenario.plan.training.mtp_layers};
-}
-
 AttentionCount other(AttentionCount attention) {
   return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
 }
@@ -62,69 +54,72 @@ double forward_flops(const LayerFlops& layer, double share) {
   return layer.matrices + share * layer.attention;
 }
 
+// Returns the parameters of the adapters of a layer that is not frozen.
+double parameters_of_adapters(const TrainingPlan& plan, std::int64_t layer) {
+  double parameters = 0.0;
+  for (const Adapter& adapter :
+       layer_adapters(plan.architecture, plan.training, 1, layer_kind(plan.architecture, layer)))
+    parameters += static_cast<double>(adapter.parameters());
+  return parameters;
+}
+
+TokenQuery token_query(const Scenario& scenario, AttentionCount attention) {
+  return {.sequence_length = scenario.plan.training.sequence_length,
+          .vocab = scenario.plan.vocab(),
+          .attention = attention,
+          .mtp_layers = scenario.plan.training.mtp_layers};
+}
+
+double tokens_of_step(const TrainingPlan& plan) {
+  return static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length *
+                             plan.workers());
+}
+
 // Forward: 2 FLOPs per parameter and token. Backward: as much for the gradient of the input, where
 // a gradient is needed below, and as much for the gradient of the weight, where the weight is
 // trained. Adapters add theirs. Attention has no weights, so its backward takes twice its forward.
 Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   const TrainingPlan& plan = scenario.plan;
-  const FlopsQuery query = flops_query(scenario, convention);
+  const TokenFlops token = token_flops(plan.architecture, token_query(scenario, convention));
   const bool plain = plan.training.lora_rank == 0 && !freezes(plan.training) &&
                      plan.documents.kind == DocumentKind::None;
-  if (plain) return model_flops(plan.architecture, query);
-  const TokenFlops token = token_flops(
-      plan.architecture,
-      {.sequence_length = query.sequence_length, .vocab = query.vocab, .attention = convention});
+  if (plain) return Flops{tokens_of_step(plan) * token.train()};
   const double share = attention_share(plan);
   const bool adapted = plan.training.lora_rank > 0;
-  const auto adapters = [&plan](LayerKind kind) {
-    double parameters = 0.0;
-    for (const Adapter& adapter : layer_adapters(plan.architecture, plan.training, 1, kind))
-      parameters += static_cast<double>(adapter.parameters());
-    return parameters;
-  };
   const TrainedWeights weights = trained_weights(plan);
-  double sum = token.head * (weights.head ? 3.0 : 2.0);
-  for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
-    const LayerFlops& flops = token.layers[static_cast<std::size_t>(layer)];
+  double sum = token.head * (weights.head ? 3.0 : 2.0) + 3.0 * token.projection;
+  std::int64_t layer = 0;
+  for (const LayerFlops& flops : token.layers) {
     const double linear = flops.matrices;
     const double core = share * flops.attention;
-    const bool trained = weights.layer(layer);
     sum += forward_flops(flops, share);
     if (weights.reaches(layer)) sum += linear + 2.0 * core;
     // A parameter of an adapter takes 2 FLOPs forward and 4 backward.
-    if (trained) sum += adapted ? 6.0 * adapters(layer_kind(plan.architecture, layer)) : linear;
+    if (weights.layer(layer)) sum += adapted ? 6.0 * parameters_of_adapters(plan, layer) : linear;
+    ++layer;
   }
-  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
+  return Flops{sum * tokens_of_step(plan)};
 }
 
-// Returns the forward FLOPs of the layers that are recomputed as a whole.
-Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
-  const TokenFlops token = token_flops(plan.architecture, {.sequence_length = query.sequence_length,
-                                                           .vocab = query.vocab,
-                                                           .attention = query.attention,
-                                                           .mtp_layers = query.mtp_layers});
-  const double share = attention_share(plan);
-  const std::vector<bool> recomputed = recomputed_layers(plan);
-  double sum = 0.0;
-  for (std::size_t i = 0; i < recomputed.size(); ++i)
-    if (recomputed[i]) sum += forward_flops(token.layers[i], share);
-  return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
-}
-
-// Packed documents reduce the recomputed attention core only, so the core is scaled separately.
+// Returns the forward FLOPs that the backward repeats, in the layers that it reaches.
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
-  const Training& training = scenario.plan.training;
-  const FlopsQuery query = flops_query(scenario, attention);
-  if (training.recompute == Recompute::Full) return recomputed_whole(scenario.plan, query);
-  RecomputeModules modules = training.recompute_modules;
-  const Flops all =
-      recomputed_flops(scenario.plan.architecture, query, training.recompute, modules);
-  const bool core = training.recompute == Recompute::Selective && modules.core;
-  if (!core || scenario.plan.documents.kind == DocumentKind::None) return all;
-  modules = {};
-  const Flops cores =
-      recomputed_flops(scenario.plan.architecture, query, Recompute::Selective, modules);
-  return all + cores * (attention_share(scenario.plan) - 1.0);
+  const TrainingPlan& plan = scenario.plan;
+  const Training& training = plan.training;
+  if (training.recompute == Recompute::None) return Flops{0.0};
+  const bool full = training.recompute == Recompute::Full;
+  const TokenFlops token = repeated_flops(plan.architecture, token_query(scenario, attention),
+                                          training.recompute, training.recompute_modules);
+  const double share = attention_share(plan);
+  const TrainedWeights weights = trained_weights(plan);
+  const std::vector<bool> whole = recomputed_layers(plan);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < token.layers.size(); ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    if (!weights.reaches(layer) || (full && !whole[i])) continue;
+    sum += forward_flops(token.layers[i], share);
+    if (full && weights.layer(layer)) sum += 2.0 * parameters_of_adapters(plan, layer);
+  }
+  return Flops{sum * tokens_of_step(plan)};
 }
 
 // The GPUs of a cluster, counted by their profile.
@@ -224,8 +219,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster, bool d
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;
   facts.steps = plan.servers.servers > 0 ? static_cast<double>(plan.servers.steps) : 1.0;
-  facts.tokens_per_step = static_cast<double>(plan.training.global_batch_size *
-                                              plan.training.sequence_length * plan.workers());
+  facts.tokens_per_step = tokens_of_step(plan);
   facts.model_flops = trained_flops(scenario, scenario.flops_convention);
   facts.model_flops_other = trained_flops(scenario, other(scenario.flops_convention));
   facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);

@@ -225,7 +225,7 @@ GradientEntry embedding_entry(const WeightOptions& options) {
 void append_mtp(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
   const std::int64_t layer = options.division.architecture.layers + number;
   const LayerKind kind = layer_kind(options.division.architecture, layer);
-  const MtpEntries mtp_layers = mtp_entries(options);
+  const MtpEntries mtp_layers = mtp_entries(options, number);
   std::vector<GradientEntry> entries = mtp_layers.behind;
   for (const GradientEntry& entry : layer_entries(options.division, kind)) entries.push_back(entry);
   entries.insert(entries.end(), mtp_layers.before.begin(), mtp_layers.before.end());
@@ -286,7 +286,7 @@ std::int64_t unit_bytes(const WeightOptions& options, const ChunkWeights& weight
   return std::llround(bytes);
 }
 
-MtpEntries mtp_entries(const WeightOptions& options) {
+MtpEntries mtp_entries(const WeightOptions& options, std::int64_t number) {
   const Architecture& a = options.division.architecture;
   MtpEntries entries;
   entries.behind = {norm_entry(a)};
@@ -294,7 +294,7 @@ MtpEntries mtp_entries(const WeightOptions& options) {
       {.tensors = {{.rows = a.hidden / options.division.tensor, .columns = 2 * a.hidden}}},
       norm_entry(a),
       norm_entry(a)};
-  if (options.shares_embedding && !a.tied_embeddings) {
+  if (number == 0 && options.shares_embedding && !a.tied_embeddings) {
     const std::int64_t rows = options.ends.embedding / a.hidden;
     entries.before.push_back({.tensors = {{.rows = rows, .columns = a.hidden}}});
   }

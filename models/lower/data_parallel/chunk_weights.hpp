@@ -135,13 +135,14 @@ struct ChunkWeights {
                                       const WeightUnit& unit);
 
 // The parameters that a layer of multi-token prediction has in addition to those of an ordinary
-// layer, in backward order. `behind`: the norm before the head. `before`: the projection, its two
-// norms and the copy of the embedding, if the rank holds one.
+// layer, in backward order. `behind`: the norm before the head. `before`: the projection and its
+// two norms. All such layers read one copy of the embedding, if the rank holds one. It belongs to
+// the first of them (number 0), whose backward is the last one to add to its gradient.
 struct MtpEntries {
   std::vector<GradientEntry> behind;
   std::vector<GradientEntry> before;
 };
-[[nodiscard]] MtpEntries mtp_entries(const WeightOptions& options);
+[[nodiscard]] MtpEntries mtp_entries(const WeightOptions& options, std::int64_t number);
 
 // The part of the model that a chunk holds.
 struct ChunkLayers {

@@ -81,7 +81,7 @@ struct ReplicaOptions {
   GradientOptions gradients;
   AdapterSet adapters = {};
   DataType gradient_wire = DataType::Fp32;
-  DataType weight_wire = DataType::Bf16;  // of updated weights
+  DataType weight_wire = DataType::Bf16;  // of trained weights that are gathered
   std::int64_t microbatches = 1;
   std::int64_t model_layers = 0;
   std::int64_t buckets_in_flight = 0;  // zero_stage 2: buckets that exist at once

@@ -26,7 +26,7 @@
 //
 // Shards in host memory (offload.weights; FSDP2's CPUOffloadPolicy, ZeRO-Infinity, Rajbhandari et
 // al. 2104.07857) are fetched in their stored precision before every gather that starts from them:
-// 4P/s bytes (tests/models/lower/offload_test.cpp).
+// in fp32 4P/s bytes (tests/models/lower/offload_test.cpp).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -85,9 +85,8 @@ struct ShardGroups {
 class ShardGathers {
  public:
   // All arguments outlive the object.
-  ShardGathers(const ReplicaOptions& options, const ShardGroups& slots, const StepShape& shape,
-               ProgramBuilder& build)
-      : options_(options), slots_(slots), shape_(shape), build_(build) {}
+  ShardGathers(const ReplicaOptions& options, const ShardGroups& slots, ProgramBuilder& build)
+      : options_(options), slots_(slots), build_(build) {}
 
   // The next gathers wait for all computation so far.
   void wait_for_computation() { gather_after_ = build_.last_compute(); }
@@ -113,7 +112,6 @@ class ShardGathers {
 
   const ReplicaOptions& options_;
   const ShardGroups& slots_;
-  const StepShape& shape_;
   ProgramBuilder& build_;
   OpIndex copied_out_ = kNone;    // the latest copy out of a gathered buffer
   OpIndex gather_after_ = kNone;  // the next gather waits for it
@@ -185,8 +183,6 @@ class FullySharded final : public DataParallel {
   std::vector<std::vector<std::size_t>> group_of_;  // by chunk and unit
 };
 
-constexpr std::int64_t kMasterBytes = 4;  // shards of trained weights are in fp32
-
 // Number of elements in one gather or reduce_scatter of a tensor. The first dimension is divided
 // into equal parts, of which the last ones may be short or empty; they are padded.
 std::int64_t padded(const Tensor& tensor, std::int64_t shards) {
@@ -213,23 +209,27 @@ struct UnitParts {
 
 UnitParts unit_parts(const ReplicaOptions& options, const ShardGroups& groups,
                      const StepShape& shape, const ChunkWeights& weights, const WeightUnit& unit) {
-  const auto frozen = [&](const std::vector<Tensor>& tensors, std::int64_t otherwise,
-                          std::int64_t shards) {
-    double bytes = 0.0;
-    for (const Tensor& tensor : tensors)
-      bytes +=
-          frozen_element_bytes(options.adapters, unit, tensor, static_cast<double>(otherwise)) *
-          static_cast<double>(padded(tensor, shards));
-    return std::llround(bytes);
+  const double sent = element_bytes(options.weight_wire);
+  const double stored = state_bytes_per_parameter(options.gradients.optimizer.state).weights;
+  // Beside adapters, frozen weights are sent and stored in the precision of training, or in their
+  // own format; without adapters, as trained ones are.
+  const auto of_frozen = [&](double as_trained) {
+    return options.adapters.any() ? static_cast<double>(shape.element) : as_trained;
   };
-  const std::int64_t kept = options.adapters.any() ? shape.element : kMasterBytes;
   const auto part = [&](std::span<const GradientEntry> entries,
                         const std::vector<Tensor>& frozen_tensors, std::int64_t shards) {
     ShardedPart one;
     for (const GradientEntry& entry : entries) one.trained += padded(entry.tensors, shards);
     if (shards == 1) return one;
-    one.wire = one.trained * shape.element + frozen(frozen_tensors, shape.element, shards);
-    one.shard = (one.trained * kMasterBytes + frozen(frozen_tensors, kept, shards)) / shards;
+    const auto bytes = [&](double each) {
+      double sum = each * static_cast<double>(one.trained);
+      for (const Tensor& tensor : frozen_tensors)
+        sum += frozen_element_bytes(options.adapters, unit, tensor, of_frozen(each)) *
+               static_cast<double>(padded(tensor, shards));
+      return std::llround(sum);
+    };
+    one.wire = bytes(sent);
+    one.shard = bytes(stored) / shards;
     return one;
   };
   UnitParts parts;
@@ -283,8 +283,8 @@ std::vector<ShardedGroup> groups_of(const ChunkWeights& weights,
 void ShardGathers::gather_part(std::string_view name, ShardedPart& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
   const bool fetches = options_.fetches_shards && part.kept == 0;
-  const ChosenCall call =
-      options_.collectives.call(GroupKind::Data, CollectiveOp::AllGather, part.wire, shape_.dtype);
+  const ChosenCall call = options_.collectives.call(GroupKind::Data, CollectiveOp::AllGather,
+                                                    part.wire, options_.weight_wire);
   const OpIndex fetched =
       fetches ? copy_from_host(build_, "weight_shard_fetch", part.shard, {gather_after_}) : kNone;
   part.gather =
@@ -434,7 +434,7 @@ FullySharded::FullySharded(const DataParallelParts& parts)
       gradients_(parts.options.gradients, parts.shape, parts.build),
       slots_{.dense = shard_slots(parts.options.parallelism, Slot::Data),
              .experts = expert_shard_slots(parts.options.parallelism, Slot::ExpertData)},
-      gathers_(options_, slots_, shape_, build_),
+      gathers_(options_, slots_, build_),
       reductions_(options_, slots_, shape_, build_) {
   for (const ChunkWeights& weights : weights_) {
     std::vector<UnitParts> units;

@@ -285,6 +285,20 @@ TEST(ContextParallel, BlocksOfARingAreNamedSo) {
   EXPECT_EQ(of_ring(ContextExchange::AllToAll), 0U);
 }
 
+// Does a recipe for attention hold for ranks that share a sequence? All cores multiply in 8 bits,
+// except where keys and values are gathered.
+TEST(ContextParallel, TheRecipeOfAttentionHoldsUnlessKeysAreGathered) {
+  for (const Parallelism& p : grids()) {
+    TrainingPlan plan = context_plan(p);
+    plan.recipe = load_recipe("fp8_attention");
+    std::set<DataType> types;
+    for (const Kernel& kernel : lower(plan).kernels)
+      if (const auto* core = std::get_if<Attention>(&kernel)) types.insert(core->dtype);
+    const bool gathered = p.context_exchange == ContextExchange::AllGather;
+    EXPECT_EQ(types, std::set{gathered ? DataType::Bf16 : DataType::Fp8});
+  }
+}
+
 // Is all memory freed (oracle 60), and does a rank keep a part of what a single rank would keep? If
 // heads are exchanged, the attention output before the exchange is kept in addition.
 TEST(ContextParallel, AllMemoryComesBack) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
@@ -160,6 +161,24 @@ TEST(Offload, StateIsFetchedUpdatedAndStored) {
   expect_returned(step.workload);
 }
 
+// Has the state that is fetched weights only where these are its master copy and on the host? The
+// moments take 4 + 4 bytes and a master copy 4. Weights without one that stay on the GPU are not
+// copied, and neither are those on the host that have one.
+TEST(Offload, FetchedStateHasNoWeightsBesideMasters) {
+  for (const auto& [on_host, master, each] :
+       {std::tuple{false, 4.0, 12}, {false, 0.0, 8}, {true, 4.0, 12}}) {
+    TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Fetch, .weights = on_host});
+    plan.recipe.master_bytes = master;
+    const Workload workload = lower(plan);
+    std::int64_t fetched = 0;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "optimizer_state_fetch")
+        fetched += bytes_of(workload.calls[view.op.payload]);
+    });
+    EXPECT_EQ(fetched, each * parameter_count(plan.architecture)) << on_host << " " << master;
+  }
+}
+
 // Are weights fetched for every use? Those of each layer are fetched for its forward and for its
 // backward, one layer ahead, and at most two layers are on the GPU.
 TEST(Offload, WeightsComeForEveryUse) {
@@ -277,6 +296,22 @@ TEST(Offload, ShardsComeBeforeTheyAreGathered) {
     const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
     EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)], 0);
     EXPECT_EQ(host_memory_peak(step.workload, step.partition, step.timeline, 0), (4 + 8) * all / 4);
+  }
+}
+
+// Are shards fetched as wide as they are stored, whether trained or frozen? Recipes store a weight
+// in 2 bytes, in 1 beside a copy of 1, or in 2 beside a copy of 2.
+TEST(Offload, ShardsComeAsWideAsTheyAreStored) {
+  for (const auto& [recipe, each] :
+       {std::pair{"standard", 4}, {"pure_16bit", 2}, {"fp8", 1 + 1}, {"fp8_cached", 2 + 2}}) {
+    for (const std::vector<std::int64_t>& frozen : {std::vector<std::int64_t>{}, {1, 2}}) {
+      TrainingPlan plan = infinity(0);
+      plan.recipe = load_recipe(recipe);
+      plan.training.frozen_layers = frozen;
+      const std::int64_t all = parameter_count(plan.architecture);
+      const std::int64_t uses = all + bytes_of_layers(plan, false) / 2;
+      EXPECT_EQ(copied(lower(plan))[HostDirection::FromHost], 2 * each * uses / 4) << recipe;
+    }
   }
 }
 

@@ -5,12 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
+#include "models/layers/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 #include "tests/agreement.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -236,6 +240,34 @@ TEST(OperatorSplit, ReplicasReduceDeviceByDevice) {
   const std::int64_t attention = 3 * (256 * (256 + 2 * 128) + 256 * 256 + 256);
   EXPECT_EQ(reduced[1], 4 * mlp);
   EXPECT_EQ(reduced[0], 4 * (attention + 2 * 2048 * 256 + 256));
+}
+
+// Do the four parts of a layer keep together what the whole layer keeps, each its own bytes?
+TEST(OperatorSplit, PartsKeepWhatTheLayerKeeps) {
+  const TrainingPlan plan = plan_of(small_llama(1), {}, 1);
+  const auto kept = [&](const LayerParts& parts) {
+    return layer_memory(memory_options(plan), dense_layer(plan.architecture), {}, true, parts).kept;
+  };
+  constexpr LayerParts kNone{
+      .attention_norm = false, .attention = false, .ffn_norm = false, .ffn = false};
+  std::array parts = {kNone, kNone, kNone, kNone};
+  parts[0].attention_norm = parts[1].attention = parts[2].ffn_norm = parts[3].ffn = true;
+  std::int64_t sum = 0;
+  for (const LayerParts& part : parts) sum += kept(part);
+  EXPECT_EQ(sum, kept({}));
+  EXPECT_EQ(kept(kNone), 0);
+}
+
+// Does a device add the gradients of every microbatch but the first? In two of three microbatches a
+// kernel for each segment of device 0 (embedding, three attention blocks, head) reads the gradient
+// of 2 bytes, and reads and writes the sum of 4.
+TEST(OperatorSplit, DevicesAddEveryMicrobatchButTheFirst) {
+  TrainingPlan plan = split_plan(small_llama(3), kAttentionApart);
+  plan.gradient_passes.accumulate = true;
+  const std::int64_t attention = 3 * (256 * (256 + 2 * 128) + 256 * 256 + 256);
+  const std::int64_t parameters = attention + 2 * 2048 * 256 + 256;
+  EXPECT_EQ(traffic_of(lower(plan), "gradient_accumulate"),
+            (Traffic{2 * 5, 2 * (2 + 2 * 4) * parameters}));
 }
 
 }  // namespace

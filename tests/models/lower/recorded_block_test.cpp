@@ -170,6 +170,25 @@ TEST(RecordedBlock, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
   words_of(stored);
 }
 
+// Does a block without computation leave the last computation as it is, wherever it is repeated?
+TEST(RecordedBlock, OneWithoutComputationLeavesTheLastComputation) {
+  Workload workload;
+  Interner interner(workload);
+  ProgramBuilder build(interner, "stage", 0);
+  BlockRecorder recorder(build);
+  const OpIndex last =
+      build.compute("first", MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 8});
+  build.tag({.part = StepPart::Forward, .microbatch = 0});
+  RecordedBlock block = recorder.begin_block(recorder.border({}));
+  build.delay("wait", Stream::HostWork, Seconds{1.0}, {});
+  ASSERT_TRUE(recorder.end_block(block, {}));
+  for (std::int32_t microbatch = 1; microbatch < 3; ++microbatch) {
+    build.tag({.part = StepPart::Forward, .microbatch = microbatch});
+    ASSERT_TRUE(recorder.instantiate(block, recorder.border({})));
+    EXPECT_EQ(build.last_compute(), last);
+  }
+}
+
 // Is an effect of one microbatch not applied to the others? An effect that is added later to one
 // microbatch separates it from the equal ones.
 TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {

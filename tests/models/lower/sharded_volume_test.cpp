@@ -108,6 +108,16 @@ TEST(ShardedVolume, Zero3) {
   }
 }
 
+// Are weights gathered in the type that the recipe names? With one byte each, ZeRO 3 gathers fP
+// bytes for the forward and for the backward, and ZeRO 1 once a step.
+TEST(ShardedVolume, WeightsTravelInTheRecipesType) {
+  TrainingPlan plan = llama({.zero_stage = 3, .reshard_after_forward = Reshard::Always});
+  plan.recipe = load_recipe("fp8");
+  EXPECT_EQ(bytes_by_name(plan).at("weight_all_gather"), 2.0 * 7'904'788'416.0);
+  plan.parallelism.zero_stage = 1;
+  EXPECT_EQ(bytes_by_name(plan).at("parameter_all_gather"), 7'904'788'416.0);
+}
+
 // Does ZeRO 3 send 1.5 times the volume of replicas (oracle 44)?
 TEST(ShardedVolume, Zero3SendsHalfAsMuchAgainAsReplicas) {
   const Parallelism zero3{.zero_stage = 3, .reshard_after_forward = Reshard::Always};

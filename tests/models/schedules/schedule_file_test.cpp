@@ -70,6 +70,19 @@ TEST(ScheduleFile, NamesTheFault) {
   EXPECT_NE(refusal(R"({"ranks": ["F0&B0"]})").find("rank 0 overlaps F0"), std::string::npos);
 }
 
+// Are more than 65 536 microbatches, and more than 64 chunks, no steps? They count from 0.
+TEST(ScheduleFile, LimitsMicrobatchesAndChunks) {
+  for (const std::string last : {"F65535", "F0.63"})
+    EXPECT_EQ(refusal(R"({"ranks": ["F0 B0 )" + last + R"("]})").find("which is no step"),
+              std::string::npos)
+        << last;
+  for (const std::string beyond : {"F65536", "F0.64"})
+    EXPECT_NE(refusal(R"({"ranks": ["F0 B0 )" + beyond + R"("]})")
+                  .find("\"" + beyond + "\" at position 2, which is no step"),
+              std::string::npos)
+        << beyond;
+}
+
 // Are other shapes than that of the file refused?
 TEST(ScheduleFile, RefusesOtherShapes) {
   const auto own = parse_schedule("own.json", R"({"ranks": ["F0 B0"]})");

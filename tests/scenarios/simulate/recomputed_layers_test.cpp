@@ -61,6 +61,41 @@ TEST(RecomputedLayers, FoldAndContractAsIfTheyDidNot) {
   }
 }
 
+// The FLOPs of the forward of a layer for one token: 2 for each of its parameters, and its core,
+// the causal half of scores and weighted sum over 512 keys.
+constexpr double kCore = 2.0 * 512 * (512 + 512) / 2;
+constexpr double kLayer = 2.0 * (4 * 512 * 512 + 3 * 512 * 2048) + kCore;
+constexpr double kTokens = 4 * 8 * 512;
+
+double repeated_per_token(const nlohmann::ordered_json& training) {
+  auto document = small_document({.data = 8});
+  document["training"].update(training);
+  const RunFacts facts = simulate(load(document), {}).facts;
+  return (facts.hardware_flops - facts.model_flops).value() / kTokens;
+}
+
+// Do FLOPs of recomputation count only where there is a backward? It ends at the first trained
+// weight: in the last of eight layers.
+TEST(RecomputedLayers, CountWhereTheBackwardReachesThem) {
+  nlohmann::ordered_json training{{"recompute", "full"}};
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), 8 * kLayer);
+  training["frozen_embedding"] = true;
+  training["frozen_layers"] = {0, 1, 2, 3, 4, 5, 6};
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), kLayer);
+  training["recompute"] = "selective";
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), kCore);
+}
+
+// Do the adapters of a recomputed layer count? Their factors take 2 FLOPs for a parameter once
+// more; a frozen layer has none.
+TEST(RecomputedLayers, CountTheirAdapters) {
+  const double adapters = 2.0 * 8 * (4 * (512 + 512) + 3 * (512 + 2048));
+  nlohmann::ordered_json training{{"recompute", "full"}, {"lora_rank", 8}};
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), 8 * (kLayer + adapters));
+  training["frozen_layers"] = {7};
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), 8 * kLayer + 7 * adapters);
+}
+
 ScenarioRun with_attention(const char* kind, const char* node) {
   auto document = small_document({.data = 8});
   document["cluster"]["node"] = node;

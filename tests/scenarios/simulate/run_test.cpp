@@ -87,6 +87,22 @@ TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
   }
 }
 
+// Does a document as long as the sequence change no FLOPs? MTP layers, the projection before them
+// and their passes through the head count with and without it.
+TEST(Run, ADocumentAsLongAsTheSequenceChangesNoFlops) {
+  auto document = small_document({.data = 8});
+  document["training"]["mtp_layers"] = 2;
+  for (const char* recompute : {"none", "selective", "full"}) {
+    document["training"]["recompute"] = recompute;
+    document.erase("documents");
+    const RunFacts without = simulate(load(document), {}).facts;
+    document["documents"] = {{"kind", "list"}, {"lengths", {512}}};
+    const RunFacts packed = simulate(load(document), {}).facts;
+    EXPECT_DOUBLE_EQ(packed.model_flops.value(), without.model_flops.value());
+    EXPECT_DOUBLE_EQ(packed.hardware_flops.value(), without.hardware_flops.value()) << recompute;
+  }
+}
+
 // Are the breakdowns of a run those of its timeline? They are computed concurrently with the memory
 // peaks.
 TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
