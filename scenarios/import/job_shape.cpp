@@ -172,7 +172,26 @@ class SlurmJob {
     // without -n starts 8 tasks on each of its 2 nodes, so the header's 32 do not hold for it.
     const bool sized = call.last({"N", "nodes"}) != nullptr;
     if (sized && call.last({"n", "ntasks"}) == nullptr && tasks_per_node) tasks.reset();
+    // GPUs that the step counts hold for it alone. Without a count, a step on other nodes has as
+    // many GPUs on each as the job.
+    if (call.last({"G", "gpus"}) != nullptr)
+      gpus_per_node.reset();
+    else if (sized && gpus_per_node)
+      gpus.reset();
     for (const LaunchOption& option : call.options) add(option, call.line, "srun");
+    spread_gpus();
+  }
+
+  // Works out what --gpus, the GPUs of all nodes, says of the numbers that are not stated.
+  void spread_gpus() {
+    if (!gpus) return;
+    const auto share = [&](const JobNumber& by) -> std::optional<JobNumber> {
+      if (gpus->value % by.value != 0) return {};
+      return JobNumber{gpus->value / by.value, gpus->source + " and " + by.source};
+    };
+    if (nodes && !gpus_per_node) gpus_per_node = share(*nodes);
+    if (!nodes && gpus_per_node) nodes = share(*gpus_per_node);
+    if (!nodes && !tasks && gpus_per_task) tasks = share(*gpus_per_task);
   }
 
  private:
@@ -276,6 +295,7 @@ class ShapeReader {
   JobShape read(const std::string& text) {
     for (const BatchOption& option : batch_options(text))
       slurm_.add(option.option, option.line, "#SBATCH");
+    slurm_.spread_gpus();
     std::map<std::string, std::string> defined = slurm_variables(text);
     for (const auto& [name, value] : hints_.defined) defined[name] = value;
     calls_ = launch_calls(text, file_, defined);
@@ -355,13 +375,17 @@ class ShapeReader {
                       slurm_.tasks_per_node->value, slurm_.tasks_per_node->source, call.line));
   }
 
-  // The launcher starts one process for each GPU that it finds. Where the header does not say how
-  // many a node has, per_node stays empty, and launched_cluster() uses all GPUs of a host of the
-  // node type.
+  // The launcher starts one process for each GPU that it finds. Where the header says neither how
+  // many a node has nor how many the job has, per_node stays empty, and launched_cluster() uses all
+  // GPUs of a host of the node type.
   void each_gpu(const std::string& source) {
     if (slurm_.gpus_per_node) {
       shape_.per_node =
           JobNumber{slurm_.gpus_per_node->value, source + " and " + slurm_.gpus_per_node->source};
+      return;
+    }
+    if (slurm_.gpus) {
+      shape_.world = JobNumber{slurm_.gpus->value, source + " and " + slurm_.gpus->source};
       return;
     }
     shape_.assumed.push_back(source + ": one process for each GPU of the node type");
@@ -494,7 +518,7 @@ class ShapeReader {
     shape_.nodes = slurm_.nodes;
     shape_.per_node = slurm_.tasks_per_node;
     shape_.world = slurm_.tasks;
-    if (!shape_.nodes && !shape_.world) {
+    if (!shape_.nodes && !shape_.world && !slurm_.gpus) {
       shape_.nodes = JobNumber{1, "Slurm's default of one node"};
       shape_.assumed.emplace_back("nothing says --nodes: Slurm gives one node");
     }
@@ -520,12 +544,14 @@ class ShapeReader {
 
   // A program that is started once on a node is taken to start a process for each GPU itself.
   void program_takes_gpus(const std::string& why) {
-    if (slurm_.gpus_per_node) {
-      shape_.per_node = slurm_.gpus_per_node;
+    const std::optional<JobNumber>& gpus =
+        slurm_.gpus_per_node ? slurm_.gpus_per_node : slurm_.gpus;
+    if (gpus) {
+      (slurm_.gpus_per_node ? shape_.per_node : shape_.world) = gpus;
       shape_.assumed.push_back(
           fmt::format("{}, which is taken to run one process for each of the {} "
                       "GPUs of {}",
-                      why, slurm_.gpus_per_node->value, slurm_.gpus_per_node->source));
+                      why, gpus->value, gpus->source));
     } else {
       shape_.assumed.push_back(why +
                                ", which is taken to run one process for each GPU of the node "
@@ -565,6 +591,7 @@ class ShapeReader {
   void complete() {
     shape_.gpus_per_node = slurm_.gpus_per_node;
     if (!shape_.nodes && !shape_.world) shape_.nodes = slurm_.nodes;
+    if (!shape_.per_node && !shape_.world) shape_.world = slurm_.gpus;
     if (!shape_.nodes && shape_.world && shape_.per_node)
       shape_.nodes =
           JobNumber{(shape_.world->value + shape_.per_node->value - 1) / shape_.per_node->value,
@@ -611,6 +638,18 @@ class ShapeReader {
           "{} says {} processes, {} nodes ({}) with {} each ({}) are {}", shape_.world->source,
           shape_.world->value, shape_.nodes->value, shape_.nodes->source, shape_.per_node->value,
           shape_.per_node->source, shape_.nodes->value * shape_.per_node->value));
+    check_gpus();
+  }
+
+  // More processes than the job has GPUs are a contradiction, too, where no node says how many it
+  // has.
+  void check_gpus() {
+    std::optional<JobNumber> world = shape_.world;
+    if (!world && shape_.nodes && shape_.per_node)
+      world = JobNumber{shape_.nodes->value * shape_.per_node->value,
+                        shape_.nodes->source + " and " + shape_.per_node->source};
+    if (slurm_.gpus && world && world->value > slurm_.gpus->value && shape_.contradictions.empty())
+      contradict(*slurm_.gpus, *world, "GPUs or processes of the job");
   }
 
   const std::string& file_;

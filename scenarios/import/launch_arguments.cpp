@@ -212,8 +212,8 @@ constexpr std::string_view kLayoutLetters = "EtmL|()*0123456789,";
 constexpr char kOpen = '\x01';
 constexpr char kClose = '\x02';
 
-// A word is a layout if it has only the letters of one, a layer before a stage's end ("t|"), and as
-// many opening as closing parentheses. Other parentheses are those of arrays.
+// A word is a layout if it has only the letters of one, a layer and the end of a stage among them,
+// and as many opening as closing parentheses. Other parentheses are those of arrays.
 void keep_parentheses_of_layouts(std::string& text) {
   constexpr std::string_view kBetweenWords = " \t\r\n\"'=";
   for (std::size_t at = 0; at < text.size();) {
@@ -221,7 +221,8 @@ void keep_parentheses_of_layouts(std::string& text) {
     const auto word = std::span(text).subspan(at, end - at);
     const std::string_view letters(word.data(), word.size());
     at = end + 1;
-    if (letters.find("t|") == std::string_view::npos) continue;
+    if (letters.find('t') == std::string_view::npos) continue;
+    if (letters.find('|') == std::string_view::npos) continue;
     if (letters.find_first_not_of(kLayoutLetters) != std::string_view::npos) continue;
     if (std::ranges::count(letters, '(') != std::ranges::count(letters, ')')) continue;
     std::ranges::replace(word, '(', kOpen);
@@ -360,9 +361,12 @@ std::optional<std::int64_t> LaunchArguments::integer(const std::string& name) {
   return static_cast<std::int64_t>(*value);
 }
 
+// The words that HfArgumentParser takes for false, in any case. No other word is refused: in a
+// script it may be the next command, or that of a pipe, and no value of the flag.
 bool LaunchArguments::flag(const std::string& name) {
+  constexpr auto kFalse = std::to_array<std::string_view>({"no", "false", "f", "n", "0"});
   const std::optional<std::string> given = text(name);
-  return given && *given != "False" && *given != "false" && *given != "0";
+  return given && std::ranges::find(kFalse, lower_case(*given)) == kFalse.end();
 }
 
 std::int64_t LaunchArguments::need(const std::string& name) {

@@ -36,7 +36,8 @@ class LaunchArguments {
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name);
   [[nodiscard]] std::optional<double> number(const std::string& name);
   [[nodiscard]] std::optional<std::string> text(const std::string& name);
-  // Returns whether a flag is present without a value, or is True.
+  // Returns whether a flag is present without a value, or with one that does not say no ("False",
+  // "no", "0").
   [[nodiscard]] bool flag(const std::string& name);
   // Throws InputError where the argument is missing.
   [[nodiscard]] std::int64_t need(const std::string& name);

@@ -121,6 +121,31 @@ std::vector<bool> layer_pattern(std::string text) {
   return layers;
 }
 
+// Writes the repetitions of a pipeline's layout out: "(t*2|)*2" becomes "tt|tt|", and "t*3" becomes
+// "ttt". Returns nothing for other text.
+std::optional<std::string> expanded_layout(std::string_view layout) {
+  std::string plain;
+  for (std::string_view rest = layout; !rest.empty();) {
+    // A part is one letter or the text in parentheses, and ends at `close`.
+    const bool group = rest.front() == '(';
+    const std::size_t close = group ? rest.find(')') : 0;
+    if (close == std::string_view::npos) return {};
+    const std::optional<std::string> part =
+        group ? expanded_layout(rest.substr(1, close - 1)) : std::string(rest.substr(0, 1));
+    rest.remove_prefix(close + 1);
+    std::int64_t times = 1;
+    if (rest.starts_with('*')) {
+      const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+      times = whole_number(rest.substr(1, end - 1)).value_or(0);
+      rest.remove_prefix(end);
+    }
+    if (!part || part->find_first_not_of("EtmL|, ") != std::string::npos || times < 1) return {};
+    if (static_cast<std::int64_t>(plain.size() + part->size()) * times > kLayersMost) return {};
+    for (std::int64_t i = 0; i < times; ++i) plain += *part;
+  }
+  return plain;
+}
+
 // Converts the arguments section by section. The order matters: the cluster gives world_, from
 // which parallelism() works out replicas_, which training() needs for the default batch. Every
 // argument that a function reads is recorded. Those left at the end may matter and are listed,
@@ -318,8 +343,14 @@ class Launch {
     p["zero_stage"] = zero_stage();
     // Megatron-LM states the number of copies of the optimizer's state, a scenario the number of
     // replicas that share one copy.
-    if (const std::int64_t copies = get("num_distributed_optimizer_instances", 1); copies > 1)
+    if (const std::int64_t copies = get("num_distributed_optimizer_instances", 1); copies > 1) {
+      if (replicas_ % copies != 0)
+        refuse(fmt::format("{} is {}, which does not divide {} replicas",
+                           arguments_.spelled("num_distributed_optimizer_instances"), copies,
+                           replicas_),
+               "equally many whole replicas share each copy of the optimizer's state");
       p["shard"] = replicas_ / copies;
+    }
     p["overlap_grad_reduce"] = on("overlap_grad_reduce");
     const bool gathers = on("overlap_param_gather");
     if (on("use_distributed_optimizer")) p["overlap_param_gather"] = gathers;
@@ -360,10 +391,14 @@ class Launch {
   // the embedding, m a layer of multi-token prediction, L the loss, and | the end of a stage:
   // "Et|tt|tL" gives 1, 2, 1.
   Json stages_of_layout(const std::string& layout, std::int64_t pipeline) {
-    const std::string plain = expanded_layout(layout);
+    const std::optional<std::string> plain = expanded_layout(layout);
+    if (!plain)
+      refuse(
+          fmt::format("{} is \"{}\"", arguments_.spelled("pipeline_model_parallel_layout"), layout),
+          "it may hold E, t, m, L, | and repetitions such as (tt|)*4");
     Json stages = Json::array();
     std::int64_t layers = 0;
-    for (const char letter : plain + "|") {
+    for (const char letter : *plain + "|") {
       if (letter == 't') ++layers;
       if (letter != '|') continue;
       stages.push_back(layers);
@@ -377,43 +412,31 @@ class Launch {
     return stages;
   }
 
-  // Writes repetitions out: "(tt|)*2" becomes "tt|tt|", and "t*3" becomes "ttt".
-  std::string expanded_layout(const std::string& layout) {
-    std::string plain;
-    for (std::string_view rest = layout; !rest.empty();) {
-      // A part is one letter or the text in parentheses, and ends at `close`.
-      const std::size_t close = rest.front() == '(' ? rest.find(')') : 0;
-      const std::string_view part =
-          rest.front() == '(' ? rest.substr(1, close - 1) : rest.substr(0, 1);
-      rest.remove_prefix(close == std::string_view::npos ? rest.size() : close + 1);
-      std::int64_t times = 1;
-      if (rest.starts_with('*')) {
-        const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
-        times = whole_number(rest.substr(1, end - 1)).value_or(0);
-        rest.remove_prefix(end);
-      }
-      const bool known = close != std::string_view::npos &&
-                         part.find_first_not_of("EtmL|, ") == std::string_view::npos;
-      const auto length = static_cast<std::int64_t>(plain.size() + part.size());
-      if (!known || times < 1 || length * times > kLayersMost)
-        refuse(fmt::format("{} is \"{}\"", arguments_.spelled("pipeline_model_parallel_layout"),
-                           layout),
-               "it may hold E, t, m, L, | and repetitions such as (tt|)*4");
-      for (std::int64_t i = 0; i < times; ++i) plain += part;
-    }
-    return plain;
+  // Returns the chunks of a rank with `per_chunk` layers in each: 96 layers on 8 ranks with 2 in
+  // each are 6. Embedding and loss are layers, too, where the split accounts for them.
+  std::int64_t chunks_of_layers(std::int64_t per_chunk, std::int64_t pipeline) {
+    std::int64_t layers = layers_;
+    if (on("account_for_embedding_in_pipeline_split")) ++layers;
+    if (on("account_for_loss_in_pipeline_split")) ++layers;
+    if (per_chunk < 1 || layers % (pipeline * per_chunk) != 0)
+      refuse(fmt::format("{} is {}, and {} layers{} are no multiple of {} x {} pipeline ranks",
+                         arguments_.spelled("num_layers_per_virtual_pipeline_stage"), per_chunk,
+                         layers, layers > layers_ ? ", embedding or loss among them," : "",
+                         per_chunk, pipeline),
+             "correct one of them");
+    return layers / (pipeline * per_chunk);
   }
 
   // Sets the number of virtual stages ("chunks") of a rank: as stated, or from the layers of a
-  // virtual stage (96 layers on 8 ranks with 2 in each are 6 chunks), or as the layout divides the
-  // layers, which has precedence. Messages between stages overlap only where the schedule is
-  // interleaved.
+  // virtual stage, or as the layout divides the layers, which has precedence. Messages between
+  // stages overlap only where the schedule is interleaved.
   void add_interleaving(Json& p, std::int64_t pipeline) {
     std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
-    if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
-      chunks = layers_ / std::max<std::int64_t>(pipeline * *per_chunk, 1);
+    const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage");
     if (p.contains("layers_per_stage"))
       chunks = static_cast<std::int64_t>(p["layers_per_stage"].size()) / pipeline;
+    else if (per_chunk && pipeline > 1)
+      chunks = chunks_of_layers(*per_chunk, pipeline);
     const bool interleaved = pipeline > 1 && chunks > 1;
     if (interleaved) {
       p["interleave"] = chunks;

@@ -118,8 +118,8 @@ void take_out(Json& document, const std::vector<AppliedDefault>& record) {
   }
 }
 
-// Removes the recorded defaults of another framework, which the file named before, from the
-// document and from the record.
+// Removes the recorded defaults that none of the practices fills in, from the document and from the
+// record: those of another framework or another precision, which the file named before.
 void forget_others(const std::vector<Practice>& practices, Json& document,
                    std::vector<AppliedDefault>& record) {
   const auto is_other = [&](const AppliedDefault& one) {
@@ -148,11 +148,12 @@ std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem
   if (std::ranges::find(known, framework) == known.end()) return applied;
   const std::string precision = text_at(document, "/training/precision", "bf16");
   const bool experts = has_experts(document, folder);
-  const std::vector<Practice> practices = load_practices(framework);
+  std::vector<Practice> practices = load_practices(framework);
+  std::erase_if(practices,
+                [&](const Practice& practice) { return !practice.when.holds(precision, experts); });
   // Comes before the practices are applied, because it opens fields for them.
   forget_others(practices, document, applied);
-  for (const Practice& practice : practices)
-    if (practice.when.holds(precision, experts)) apply(practice, document, applied);
+  for (const Practice& practice : practices) apply(practice, document, applied);
   return applied;
 }
 

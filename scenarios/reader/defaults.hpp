@@ -24,7 +24,8 @@ namespace trainyard {
 // Fills in the file's document and returns what it filled in. A scenario that was written out
 // contains the record of its defaults ("applied_defaults"). The function drops records whose field
 // has another value now. It removes recorded fields from the document under "ideal", and where the
-// present framework has no practice of their source. Problems are reported to the file.
+// present framework has no practice of their source that holds for the run. Problems are reported
+// to the file.
 [[nodiscard]] std::vector<AppliedDefault> apply_defaults(JsonFile& file,
                                                          const std::filesystem::path& folder);
 

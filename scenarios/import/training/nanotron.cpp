@@ -9,6 +9,7 @@
 #include "scenarios/import/training/scenario_draft.hpp"
 #include "scenarios/import/training/training_format.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -132,8 +133,8 @@ class Nano {
 
   bool scatters() {
     const std::string mode = config_.word("parallelism.tp_mode", "ALL_REDUCE");
-    if (mode == "REDUCE_SCATTER") return true;
-    if (mode == "ALL_REDUCE") return false;
+    if (lower_case(mode) == "reduce_scatter") return true;
+    if (lower_case(mode) == "all_reduce") return false;
     config_.refuse("parallelism.tp_mode", fmt::format("is \"{}\"", mode),
                    "it may be ALL_REDUCE or REDUCE_SCATTER");
   }
@@ -146,7 +147,7 @@ class Nano {
   }
 
   void add_engine(std::int64_t pipeline) {
-    const std::string engine = config_.word("parallelism.pp_engine", "1f1b");
+    const std::string engine = config_.word("parallelism.pp_engine", "afab");
     if (engine != "1f1b" && engine != "afab")
       config_.refuse("parallelism.pp_engine", fmt::format("is \"{}\"", engine),
                      "it may be 1f1b or afab");

@@ -175,14 +175,14 @@ class Titan {
     p["pipeline"] = pipeline_;
     p["context"] = context_;
     p["data"] = data_;
-    const bool sharded = shard > 1 || context_ > 1;  // FSDP shards over context ranks, too
-    p["zero_stage"] = sharded ? 3 : 0;
+    sharded_ = shard > 1 || context_ > 1;  // FSDP shards over context ranks, too
+    p["zero_stage"] = sharded_ ? 3 : 0;
     // HSDP: `replicate` copies, each over `shard` ranks.
-    if (sharded && replicate > 1) p["shard"] = shard;
-    if (!sharded) p["gradient_buckets"] = "pytorch";
+    if (sharded_ && replicate > 1) p["shard"] = shard;
+    if (!sharded_) p["gradient_buckets"] = "pytorch";
     p["overlap_grad_reduce"] = true;
     add_context_and_experts();
-    add_reshard(sharded);
+    add_reshard();
     const std::string async = either(
         {"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});
     if (config_.on(async) && tensor_ > 1) p["chunked_tensor"] = true;
@@ -205,17 +205,18 @@ class Titan {
     const std::int64_t expert = config_.size("parallelism.expert_parallel_degree", 1);
     if (!draft_.has_experts()) return;
     p["expert"] = expert;
-    // Expert parallelism takes the tensor ranks, too, unless the file says otherwise.
-    const std::int64_t tensor = config_.get("parallelism.expert_tensor_parallel_degree", 0);
-    p["expert_tensor"] = tensor > 0 ? tensor : expert > 1 ? 1 : 0;
+    // Expert parallelism takes the tensor ranks, too, unless the file says otherwise. Without it,
+    // tensor parallelism divides the experts, whatever their own degree is.
+    const std::int64_t tensor = config_.get("parallelism.expert_tensor_parallel_degree", 1);
+    p["expert_tensor"] = expert > 1 ? std::max<std::int64_t>(tensor, 1) : 0;
   }
 
-  void add_reshard(bool sharded) {
+  void add_reshard() {
     const std::string word = config_.word("parallelism.fsdp_reshard_after_forward", "default");
     if (word != "default" && word != "always" && word != "never")
       config_.refuse("parallelism.fsdp_reshard_after_forward", fmt::format("is \"{}\"", word),
                      "it may be default, always or never");
-    if (sharded) draft_.parallelism["reshard_after_forward"] = word == "default" ? "auto" : word;
+    if (sharded_) draft_.parallelism["reshard_after_forward"] = word == "default" ? "auto" : word;
   }
 
   void add_pipeline() {
@@ -312,16 +313,7 @@ class Titan {
     Json& t = draft_.training;
     if (!machine_.sequence) stands("training.seq_len", "2048");
     t["sequence_length"] = machine_.sequence.value_or(config_.size("training.seq_len", 2048));
-    const std::string type = config_.word("training.mixed_precision_param", "bfloat16");
-    const std::string whole = config_.word("training.dtype", "float32");
-    // `whole` is the type of the stored weights, `type` the one that FSDP computes in.
-    const bool narrow = type == "bfloat16" || whole == "bfloat16";
-    t["precision"] = narrow ? "bf16" : "fp32";
-    if (whole == "bfloat16") t["recipe"] = "pure_16bit";
-    if (narrow && whole != "bfloat16")
-      t["gradient_precision"] =
-          config_.word("training.mixed_precision_reduce", "float32") == "bfloat16" ? "bf16"
-                                                                                   : "fp32";
+    add_precision();
     t["attention"] = "flash";
     const bool compiles = config_.has("compile.enable") ? config_.on("compile.enable")
                                                         : config_.on("training.compile");
@@ -331,6 +323,26 @@ class Titan {
     add_optimizer();
     if (config_.on("training.enable_cpu_offload"))
       draft_.offload = {{"optimizer", "cpu"}, {"weights", true}};
+  }
+
+  // `whole` is the type of the stored weights, `narrow` the one to compute in. FSDP casts to it, so
+  // does autocast where there are only replicas. Tensor and pipeline parallelism without FSDP have
+  // neither.
+  void add_precision() {
+    Json& t = draft_.training;
+    const std::string whole = config_.word("training.dtype", "float32");
+    const std::string narrow = config_.word("training.mixed_precision_param", "bfloat16");
+    const std::string reduced = config_.word("training.mixed_precision_reduce", "float32");
+    const bool casts = sharded_ || (tensor_ == 1 && pipeline_ == 1);
+    const bool differs = narrow == "bfloat16" && whole != "bfloat16";
+    const bool mixed = differs && casts;
+    if (differs && !casts)
+      draft_.assume(
+          "training.mixed_precision_param has no effect: torchtitan disables mixed precision where "
+          "tensor or pipeline parallelism runs without FSDP");
+    t["precision"] = mixed || whole == "bfloat16" ? "bf16" : "fp32";
+    if (whole == "bfloat16") t["recipe"] = "pure_16bit";
+    if (mixed) t["gradient_precision"] = reduced == "bfloat16" ? "bf16" : "fp32";
   }
 
   void add_optimizer() {
@@ -398,6 +410,7 @@ class Titan {
   std::int64_t context_ = 1;
   std::int64_t data_ = 1;
   std::int64_t micro_ = 1;
+  bool sharded_ = false;
   std::vector<std::string> defaults_;
 };
 

@@ -159,17 +159,23 @@ void TrainerArguments::add_model(ScenarioDraft& draft, const LaunchMachine& mach
   add_adapters(draft);
 }
 
-// LoRA. Scripts of different trainers name the rank lora_r or lora_rank. Frozen weights of 4 bits
-// are those of QLoRA.
+// LoRA. Scripts of different trainers name the rank lora_r or lora_rank. A rank alone says that
+// there are adapters; beside a switch that is off it has no effect. Frozen weights of 4 bits are
+// those of QLoRA.
 void TrainerArguments::add_adapters(ScenarioDraft& draft) {
   const auto rank = arguments_.integer("lora_r");
   const auto other = arguments_.integer("lora_rank");
-  const bool adapts = arguments_.flag("use_peft") || arguments_.flag("use_lora") ||
-                      arguments_.text("finetuning_type") == "lora" ||
-                      arguments_.flag("use_peft_lora");
+  const auto kind = arguments_.text("finetuning_type");
+  bool stated = kind.has_value();
+  bool on = kind == "lora";
+  for (const char* name : {"use_peft", "use_lora", "use_peft_lora"}) {
+    stated = stated || arguments_.text(name).has_value();
+    on = arguments_.flag(name) || on;
+  }
   (void)arguments_.text("lora_target_modules");
   (void)arguments_.text("lora_target");
-  if (!adapts && !rank && !other) return;
+  const bool adapts = stated ? on : rank || other;
+  if (!adapts) return;
   draft.training["lora_rank"] = rank ? *rank : other.value_or(8);
   draft.assume("every matrix of a layer has an adapter");
   const bool four = arguments_.flag("load_in_4bit") || arguments_.flag("use_4bit_quantization") ||

@@ -100,6 +100,38 @@ TEST(DeepSpeed, AdaptersAreRead) {
   EXPECT_EQ(made.scenario["training"]["frozen_weights"], "nf4");
 }
 
+// Does a switch decide about adapters where the script states one? Scripts keep the rank beside it.
+TEST(DeepSpeed, ASwitchDecidesAboutAdapters) {
+  const auto training = [](const std::string& flags) {
+    return import_deepspeed(
+               {.files = {shipped(kZero3), changed(kScript, "--bf16 True", "--bf16 True " + flags)},
+                .machine = {.node = "dgx_a100_80gb"}})
+        .scenario["training"];
+  };
+  for (const char* off : {"--finetuning_type full", "--use_peft False", "--use_lora no",
+                          "--use_peft_lora false", "--use_peft False --use_lora 0"})
+    EXPECT_FALSE(training(std::string(off) + " --lora_rank 8 --lora_r 16").contains("lora_rank"))
+        << off;
+  EXPECT_EQ(training("--lora_rank 16")["lora_rank"], 16);
+  EXPECT_EQ(training("--finetuning_type lora")["lora_rank"], 8);
+  EXPECT_EQ(training("--use_peft False --use_lora True --lora_r 4")["lora_rank"], 4);
+}
+
+// Are the words for no those of the Trainer? What follows a flag may also be the next command.
+TEST(DeepSpeed, WordsForNoAreThoseOfTheTrainer) {
+  const auto recompute = [](const std::string& word) {
+    return import_deepspeed(
+               {.files = {shipped(kZero3), changed(kScript, "--gradient_checkpointing True",
+                                                   "--gradient_checkpointing " + word)},
+                .machine = {.node = "dgx_a100_80gb"}})
+        .scenario["training"]["recompute"];
+  };
+  for (const char* no : {"no", "No", "n", "f", "FALSE", "false", "0"})
+    EXPECT_EQ(recompute(no), "none") << no;
+  for (const char* yes : {"yes", "TRUE", "true", "t", "y", "1", "\necho done", "| tee log"})
+    EXPECT_EQ(recompute(yes), "full") << yes;
+}
+
 // Does a config.json give a model whose name is not known?
 TEST(DeepSpeed, AConfigJsonGivesTheModel) {
   const ImportFile script = changed(kScript, "meta-llama/Meta-Llama-3-8B", "me/my-model");

@@ -135,6 +135,43 @@ TEST(JobShape, ContradictionsNameBothPlaces) {
                         "--gpus-per-node 4 (line 2) a node 4"));
 }
 
+// Do the GPUs of a whole job (--gpus) give what the job does not state: those of a node, the nodes,
+// or the processes?
+TEST(JobShape, GpusOfTheJobAreSpreadOverItsNodes) {
+  const auto numbers = [](const std::string& text) {
+    return numbers_of(job_shape(text, "job.sh"));
+  };
+  const std::string nodes = "#SBATCH -N 4\n#SBATCH --gpus=16\n";
+  EXPECT_EQ(numbers(nodes + "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node=gpu train.py\n"),
+            Numbers(4, 4, 0));
+  EXPECT_EQ(numbers(nodes + "srun -N 2 python train.py\n"), Numbers(2, 4, 0));
+  EXPECT_EQ(numbers(nodes + "srun -N 2 --gpus=4 python train.py\n"), Numbers(2, 2, 0));
+  EXPECT_EQ(numbers(nodes + "mpirun python train.py\n"), Numbers(4, 4, 16));
+  EXPECT_EQ(numbers("#SBATCH -G 16\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"),
+            Numbers(2, 8, 0));
+  const std::string gpus = "#SBATCH --gpus=16\n";
+  EXPECT_EQ(numbers(gpus + "srun python train.py\n"), Numbers(0, 0, 16));
+  EXPECT_EQ(numbers(gpus + "srun -N 2 python train.py\n"), Numbers(2, 8, 0));
+  EXPECT_EQ(numbers(gpus + "srun --gpus-per-task=2 python train.py\n"), Numbers(0, 0, 8));
+  EXPECT_EQ(numbers(gpus + "torchrun --nnodes 2 --nproc-per-node gpu train.py\n"),
+            Numbers(2, 8, 16));
+  EXPECT_EQ(numbers("#SBATCH -N 3\n" + gpus + "srun python train.py\n"), Numbers(3, 0, 16));
+}
+
+// Are more processes than the job has GPUs a contradiction?
+TEST(JobShape, GpusOfTheJobLimitItsProcesses) {
+  EXPECT_THAT(
+      job_refusal("#SBATCH -N 4\n#SBATCH --gpus=16\nsrun --ntasks-per-node=8 python t.py\n"),
+      HasSubstr("#SBATCH --gpus 16 (line 2) and #SBATCH -N 4 (line 1) says 4 GPUs or "
+                "processes of a node, srun --ntasks-per-node 8 (line 3) says 8"));
+  EXPECT_THAT(job_refusal("#SBATCH --gpus=16\nsrun -n 32 python t.py\n"),
+              HasSubstr("#SBATCH --gpus 16 (line 1) says 16 GPUs or processes of the job, srun -n "
+                        "32 (line 2) says 32"));
+  EXPECT_THAT(job_refusal("#SBATCH --gpus=16\ntorchrun --nnodes 4 --nproc-per-node 8 t.py\n"),
+              HasSubstr("torchrun --nnodes 4 (line 2) and torchrun --nproc-per-node 8 (line 2) "
+                        "says 32"));
+}
+
 // Are commands in variables, quotes and arrays understood, and those that only name a launcher not?
 TEST(JobShape, CallsAreFoundWhereverAShellFindsThem) {
   const auto calls = [](const std::string& text) {

@@ -153,11 +153,40 @@ TEST(Megatron, TheLayoutOfAPipelineGivesTheLayersOfItsStages) {
   EXPECT_EQ(by_name["parallelism"], plan);
   const Json plain = launch_of("ARGUMENTS=(" + script + "Et*4|t*4L)\n").scenario;
   EXPECT_EQ(plain["parallelism"]["layers_per_stage"], Json({4, 4}));
+  const Json nested = launch_of(script + "\"Et*1|(t*2|)*2t*3L\"").scenario["parallelism"];
+  EXPECT_EQ(nested, plan);
+  const Json no_bars = launch_of(script + "'(t*2|)*3tt'").scenario["parallelism"];
+  EXPECT_EQ(no_bars["layers_per_stage"], Json({2, 2, 2, 2}));
+  EXPECT_THAT(refusal(script + "'(t*0|)*2t'"), HasSubstr("is \"(t*0|)*2t\""));
   EXPECT_THAT(refusal(script + "Et|tt|tL"), HasSubstr("has 3 stages, no multiple of 2 pipeline"));
   EXPECT_THAT(refusal(script + "Et|xL"),
               HasSubstr("--pipeline-model-parallel-layout is \"Et|xL\""));
   EXPECT_THAT(refusal(script + "t*999999999"), HasSubstr("is \"t*999999999\""));
   EXPECT_THAT(refusal(script + "t*"), HasSubstr("is \"t*\""));
+}
+
+// Do the layers of a virtual stage give the number of them? 30 layers, the embedding and the loss
+// are 32 on 4 ranks, which with 4 in each make 2 chunks.
+TEST(Megatron, TheLayersOfAVirtualStageGiveTheChunksOfARank) {
+  const auto script = [](int layers, const std::string& flags) {
+    return std::string(kSmall) + "--pipeline-model-parallel-size 4 --num-layers " +
+           std::to_string(layers) + " --num-layers-per-virtual-pipeline-stage " + flags;
+  };
+  const auto chunks = [&](int layers, const std::string& flags) {
+    return launch_of(script(layers, flags)).scenario["parallelism"]["interleave"];
+  };
+  const std::string embedding = " --account-for-embedding-in-pipeline-split";
+  const std::string loss = " --account-for-loss-in-pipeline-split";
+  EXPECT_EQ(chunks(32, "4"), 2);
+  EXPECT_EQ(chunks(30, "4" + embedding + loss), 2);
+  EXPECT_EQ(chunks(22, "2" + embedding + loss), 3);
+  EXPECT_EQ(chunks(31, "4" + loss), 2);
+  EXPECT_THAT(refusal(script(30, "4")),
+              HasSubstr("--num-layers-per-virtual-pipeline-stage is 4, and 30 layers are no "
+                        "multiple of 4 x 4 pipeline ranks (correct one of them)"));
+  EXPECT_THAT(refusal(script(30, "4" + embedding)),
+              HasSubstr("31 layers, embedding or loss among them, are no multiple"));
+  EXPECT_THAT(refusal(script(32, "0")), HasSubstr("pipeline-stage is 0, and 32 layers"));
 }
 
 // Are sharding, exchange over context ranks, copies of the optimizer and its place read?
@@ -175,6 +204,11 @@ TEST(Megatron, ShardingAndThePlaceOfTheOptimizerAreRead) {
   EXPECT_EQ(parallelism("--use-distributed-optimizer --num-distributed-optimizer-instances "
                         "2")["shard"],
             8);
+  EXPECT_THAT(refusal(std::string(kSmall) + "--tensor-model-parallel-size 8 "
+                                            "--use-distributed-optimizer "
+                                            "--num-distributed-optimizer-instances 4"),
+              HasSubstr("--num-distributed-optimizer-instances is 4, which does not divide 2 "
+                        "replicas"));
   EXPECT_EQ(parallelism("--context-parallel-size 2 --cp-comm-type a2a")["context_exchange"], "a2a");
   EXPECT_THAT(refusal(std::string(kSmall) + "--context-parallel-size 2 --cp-comm-type ring"),
               HasSubstr("--cp-comm-type is \"ring\""));

@@ -72,6 +72,27 @@ TEST(Nanotron, ExpertsAndOtherModesAreRead) {
   expect_runs(scenario);
 }
 
+// Do all forwards run before the backwards where the file names no engine?
+TEST(Nanotron, AllForwardsComeFirstWhereNothingNamesTheEngine) {
+  const auto schedule = [](const std::string& engine) {
+    return scenario_of(nanotron(changed(kFile, "  pp_engine: 1f1b\n", engine)))
+        .plan.parallelism.schedule;
+  };
+  EXPECT_EQ(schedule(""), "gpipe");
+  EXPECT_EQ(schedule("  pp_engine: afab\n"), "gpipe");
+  EXPECT_EQ(schedule("  pp_engine: 1f1b\n"), "1f1b");
+}
+
+// May the mode of tensor parallelism have small letters?
+TEST(Nanotron, TheModeOfTensorParallelismMayHaveSmallLetters) {
+  const auto scatters = [](const std::string& mode) {
+    return scenario_of(nanotron(changed(kFile, "REDUCE_SCATTER", mode)))
+        .plan.parallelism.sequence_parallel;
+  };
+  EXPECT_TRUE(scatters("reduce_scatter"));
+  EXPECT_FALSE(scatters("all_reduce"));
+}
+
 // Is what contradicts itself or is missing refused, with its line?
 TEST(Nanotron, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(changed(kFile, "tp_mode: REDUCE_SCATTER", "tp_mode: SOME")),

@@ -13,6 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr const char* kSmall = "torchtitan/llama3_8b.toml";
 constexpr const char* kLarge = "torchtitan/llama3_70b_pipeline.toml";
@@ -113,6 +114,56 @@ TEST(Torchtitan, ExpertsReplicasAndAccumulationAreRead) {
   EXPECT_EQ(replicas.parallelism.zero_stage, 0);
   EXPECT_EQ(replicas.parallelism.data, 8);
   EXPECT_EQ(replicas.training.micro_batch_size, 1);
+}
+
+// Does mixed precision need FSDP beside tensor or pipeline parallelism? Without FSDP, torchtitan
+// has autocast for plain replicas only, so the weights' own type counts.
+TEST(Torchtitan, MixedPrecisionBesideTensorRanksNeedsFsdp) {
+  const auto imported = [](const std::string& training, const std::string& parallelism) {
+    const ImportFile file{.name = "t.toml",
+                          .text = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\n" +
+                                  training + "[parallelism]\ndata_parallel_shard_degree = 1\n" +
+                                  parallelism};
+    return titan(file, {.node = "dgx_h100"});
+  };
+  const auto precision = [&](const std::string& training, const std::string& parallelism) {
+    return scenario_of(imported(training, parallelism)).plan.training.precision;
+  };
+  const std::string tensor = "tensor_parallel_degree = 8\n";
+  EXPECT_EQ(precision("", tensor), DataType::Fp32);
+  EXPECT_EQ(precision("", "pipeline_parallel_degree = 8\n"), DataType::Fp32);
+  EXPECT_EQ(precision("dtype = \"bfloat16\"\n", tensor), DataType::Bf16);
+  EXPECT_EQ(precision("", tensor + "context_parallel_degree = 2\n"), DataType::Bf16);
+  EXPECT_EQ(precision("", "data_parallel_replicate_degree = 8\n"), DataType::Bf16);
+  const std::string sentence =
+      "training.mixed_precision_param has no effect: torchtitan disables mixed precision where "
+      "tensor or pipeline parallelism runs without FSDP";
+  EXPECT_THAT(imported("", tensor).assumed, Contains(sentence));
+  EXPECT_THAT(imported("mixed_precision_param = \"float32\"\n", tensor).assumed,
+              Not(Contains(sentence)));
+  EXPECT_THAT(imported("dtype = \"bfloat16\"\nmixed_precision_reduce = \"float32\"\n", tensor)
+                  .not_looked_at,
+              IsEmpty());
+}
+
+// Do the tensor ranks divide the experts where there is no expert parallelism? The experts' own
+// degree has an effect beside expert parallelism only.
+TEST(Torchtitan, WithoutExpertParallelismTheTensorRanksDivideTheExperts) {
+  const auto parallelism = [](const std::string& rest) {
+    const ImportFile file{.name = "t.toml",
+                          .text =
+                              "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[parallelism]\n"
+                              "data_parallel_shard_degree = 4\ntensor_parallel_degree = 4\n" +
+                              rest};
+    return scenario_of(titan(file, {.node = "dgx_h100"})).plan.parallelism;
+  };
+  const Parallelism plain = parallelism("");
+  EXPECT_EQ(parallelism("expert_tensor_parallel_degree = 1\n"), plain);
+  EXPECT_EQ(plain.expert_tensor, 0);
+  EXPECT_EQ(parallelism("expert_parallel_degree = 8\n").expert_tensor, 1);
+  EXPECT_EQ(
+      parallelism("expert_parallel_degree = 4\nexpert_tensor_parallel_degree = 4\n").expert_tensor,
+      4);
 }
 
 // Is what contradicts itself or is not known refused, with its line?

@@ -141,6 +141,21 @@ TEST(Defaults, OfAScenarioWrittenOutAreRecorded) {
   EXPECT_EQ(resolved(ideal)["parallelism"].dump(), resolved(asked)["parallelism"].dump());
 }
 
+// Is a change of a resolved scenario the same as that change of the original? Defaults that hold
+// for another precision, or for models with experts only, do not stay.
+TEST(Defaults, OfAScenarioWrittenOutHoldForItsPrecisionAndModel) {
+  const Json dense = sample_of("megatron_bridge");
+  Json mixture = dense;
+  mixture["model"] = "mixtral-8x7b";
+  const auto expect_same = [](const Json& original, const Override& change) {
+    const Json changed = resolved(load(original, {change}));
+    EXPECT_EQ(resolved(load(resolved(load(original)), {change})).dump(2), changed.dump(2));
+    EXPECT_NE(resolved(load(original))["applied_defaults"], changed["applied_defaults"]);
+  };
+  expect_same(dense, {.path = "training.precision", .value = "fp16"});
+  expect_same(mixture, {.path = "model", .value = "llama3-8b"});
+}
+
 // Does an error name the default that breaks a rule?
 TEST(Defaults, AreNamedWhereARuleBreaksOnOne) {
   const std::vector<Problem> problems = attribute_to_defaults(
