@@ -71,5 +71,20 @@ TEST(FillHoles, AnEmptyCornerTakesItsNeighbours) {
   EXPECT_DOUBLE_EQ(filled[3], 9.0);
 }
 
+// Is one known value enough? The mean of equal neighbours is their value, so it fills the table.
+TEST(FillHoles, OneKnownValueFillsTheTable) {
+  const auto filled = fill_holes({{1, 2}, {1, 2}}, {std::nullopt, 7.0, std::nullopt, std::nullopt});
+  ASSERT_EQ(filled.size(), 4U);
+  for (const double value : filled) EXPECT_NEAR(value, 7.0, 1e-6);
+}
+
+// Do holes in a row lie on the line between their neighbours? From -3 to -1 in three steps: -7/3
+// and -5/3. The first sweep turns both holes from the mean of the known values, 1, into -1.
+TEST(FillHoles, HolesInARowLieOnALine) {
+  const auto filled = fill_holes({{1, 2, 4, 8, 16}}, {-3.0, std::nullopt, std::nullopt, -1.0, 7.0});
+  EXPECT_NEAR(filled[1], -7.0 / 3.0, 1e-6);
+  EXPECT_NEAR(filled[2], -5.0 / 3.0, 1e-6);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 
 #include "models/architecture/flops.hpp"
 #include "models/expert_routing.hpp"
@@ -396,14 +397,14 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
   EXPECT_EQ(bytes_of(first.front()), 256 * dispatch_row_bytes(256, DataType::Bf16).total());
 }
 
-// Does every rank return the rows that it was sent? A row of the dispatch has 256 numbers of 2 bytes
-// and its probability of 4, one of the combine the numbers alone.
+// Does every rank return the rows that it was sent? A row of the dispatch has 256 numbers of 2
+// bytes and its probability of 4, one of the combine the numbers alone.
 TEST(Dispatch, RowsReturnToTheirSenders) {
   TrainingPlan plan = plan_of(small_moe(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
   plan.experts.routing = RoutingKind::Dirichlet;
   plan.experts.dirichlet_alpha = 0.3;
   const Workload workload = lower(plan);
-  std::map<std::string, std::vector<std::int64_t>> sent;
+  std::map<std::string, std::span<const std::int64_t>> sent;
   for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
     if (view.op.kind == OpKind::Collective)
       sent[std::string(view.name)] = matrix_of(workload.calls[view.op.payload]);

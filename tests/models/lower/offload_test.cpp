@@ -161,6 +161,18 @@ TEST(Offload, StateIsFetchedUpdatedAndStored) {
   expect_returned(step.workload);
 }
 
+// How many bytes does the step on fetched state move? Master copy and moments are read and written,
+// the gradient read and the weight written: 2 (4 + 4 + 4) + 4 + 2 = 30 of each parameter. Clipping
+// reads and writes the gradient of 4 bytes once more.
+TEST(Offload, ClippingReadsAndWritesTheGradientOnceMore) {
+  for (const bool clips : {false, true}) {
+    TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Fetch});
+    plan.training.gradient_clipping = clips;
+    EXPECT_EQ(traffic_of(lower(plan), "adam"),
+              (Traffic{1, (clips ? 38 : 30) * parameter_count(plan.architecture)}));
+  }
+}
+
 // Has the state that is fetched weights only where these are its master copy and on the host? The
 // moments take 4 + 4 bytes and a master copy 4. Weights without one that stay on the GPU are not
 // copied, and neither are those on the host that have one.

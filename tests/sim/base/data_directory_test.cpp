@@ -1,5 +1,6 @@
 #include "sim/base/data_directory.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -211,6 +212,19 @@ TEST_F(DataDirectory, WrongSettingsAreSaid) {
   }
   EXPECT_EQ(cases.size(), 4U);
 }
+
+#ifdef TRAINYARD_CODE_IN_LIBRARY
+// Is the file of code in a shared library the library, not the program that has loaded it? Data and
+// modules are found from there: the program of a Python module is Python.
+TEST(CodeFile, OfALibraryIsTheLibrary) {
+  void* const library = ::dlopen(TRAINYARD_CODE_IN_LIBRARY, RTLD_LAZY | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  const auto file = reinterpret_cast<const char* (*)()>(::dlsym(library, "trainyard_code_file"));
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fs::path(file()), fs::canonical(TRAINYARD_CODE_IN_LIBRARY));
+  EXPECT_EQ(code_file(), program_file());
+}
+#endif
 
 // Is a wrong environment variable reported?
 TEST_F(DataDirectory, AWrongEnvironmentIsSaid) {

@@ -202,6 +202,23 @@ TEST_F(NewFiles, TwoAtOnceDoNotMix) {
   EXPECT_EQ(files(), 1);
 }
 
+// Is descriptor 0, which a file gets where the standard input is closed, closed with the file?
+TEST_F(NewFiles, DescriptorZeroIsClosedWithTheFile) {
+  const int input = ::dup(STDIN_FILENO);
+  ::close(STDIN_FILENO);
+  NewFile made(folder_ / "a");
+  made.write("whole");
+  made.put_in_place();
+  const bool left = ::fcntl(STDIN_FILENO, F_GETFD) >= 0;
+  if (input >= 0) {
+    ::dup2(input, STDIN_FILENO);
+    ::close(input);
+  }
+  EXPECT_FALSE(left);
+  EXPECT_EQ(read_file(folder_ / "a"), "whole");
+  EXPECT_EQ(files(), 1);
+}
+
 // Does a killed process leave nothing? This holds on file systems with unnamed files, as on Linux.
 TEST_F(NewFiles, AKilledProcessLeavesNothing) {
   const int probe = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0666);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,34 @@ TEST(Processes, LongResultsArriveComplete) {
   const std::string text(3'000'000, 'x');  // far more than a pipe holds
   const Answers answers = run(3, [&](std::size_t) { return text; });
   for (const auto& [number, answer] : answers) EXPECT_EQ(answer.text, text) << number;
+}
+
+// Does a result arrive complete where signals interrupt the worker? A timer does so every
+// millisecond while the parent sleeps for five and the pipe is full: some writes then end after a
+// part of their bytes, others before the first (EINTR).
+TEST(Processes, InterruptedResultsArriveComplete) {
+  std::string text;
+  while (text.size() < 1'000'000) text += std::to_string(text.size()) + ' ';
+  std::vector<Answer> answers;
+  run_in_processes(1, {.work =
+                           [&](std::size_t) {
+                             struct sigaction interrupt = {};
+                             interrupt.sa_handler = [](int) {};
+                             ::sigaction(SIGALRM, &interrupt, nullptr);
+                             const itimerval timer{.it_interval = {.tv_sec = 0, .tv_usec = 1000},
+                                                   .it_value = {.tv_sec = 0, .tv_usec = 1000}};
+                             ::setitimer(ITIMER_REAL, &timer, nullptr);
+                             return text;
+                           },
+                       .done = [&](std::size_t, const Answer& a) { answers.push_back(a); },
+                       .end =
+                           [] {
+                             std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                             return false;
+                           }});
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers.front().kind, Answer::Kind::Fine);
+  EXPECT_TRUE(answers.front().text == text) << answers.front().text.size();
 }
 
 // Do errors keep their kind and their text?

@@ -102,6 +102,27 @@ TEST_F(TwoFlows, StayOpenWhereOthersMayCome) {
   EXPECT_FALSE(open[0].rate_alone.has_value());
 }
 
+// Are the groups on a link compared with each other up to 64 of them? The calls of all groups of
+// two ranks follow one another on one stream, so that none meets another. With more groups they all
+// count as contended, which bounds the number of pairs.
+TEST(Concurrency, ComparesUpTo64GroupsOnALink) {
+  const Cluster cluster = hand_cluster({.nodes = 1});
+  for (const int groups : {64, 65}) {
+    Workload workload = empty_workload();
+    ProgramWriter program(workload, "everyone");
+    for (int group = 0; group < groups; ++group)
+      program.collective("sum", "slot " + std::to_string(group),
+                         CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1000});
+    for (const RankId rank : {RankId{0}, RankId{1}}) add_rank(workload, 0, rank);
+    for (int group = 0; group < groups; ++group)
+      add_group(workload, GroupKind::Data, {RankId{0}, RankId{1}},
+                {"slot " + std::to_string(group)});
+    const Joined joined = join(cluster, workload, RingModel(cluster));
+    const LinkLimits limits = limit_links(cluster, workload, joined);
+    EXPECT_EQ(limits.concurrency->links.empty(), groups == 64) << groups;
+  }
+}
+
 // Is a group closed if only its own phase is concurrent? Tensor groups in nodes and data groups
 // over them follow each other on one stream, so the two flows of a ring's phase share links only
 // with each other.

@@ -72,6 +72,41 @@ TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
   EXPECT_TRUE(implied(shapes_on(cluster_, {both}, {1.0}, pair), {way_[1]}).empty());
 }
 
+// Are the neighbours of all links found, where they are looked for 4096 links at a time? Around a
+// leaf all GPUs but the first receive through a port and PCIe, and the first has PCIe alone: 4097
+// links, whose last one is the port of the last of 2048 pairs.
+TEST(SeriesNeighbours, AreFoundOfTheLastLinkToo) {
+  constexpr std::size_t kGpus = 2049;
+  Blueprint blueprint;
+  std::vector<DeviceId> gpus;
+  std::vector<DeviceId> nics;
+  for (std::int32_t node = 0; node < static_cast<std::int32_t>(kGpus); ++node) {
+    nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = node}));
+    gpus.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = node}));
+    blueprint.cable(gpus.back(), nics.back(),
+                    {.kind = LinkKind::Pcie, .capacity = BytesPerSecond{64e9}});
+  }
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch});
+  for (const DeviceId nic : nics)
+    blueprint.cable(nic, leaf, {.kind = LinkKind::NicPort, .capacity = BytesPerSecond{50e9}});
+  const Cluster cluster({.nodes = kGpus, .gpus_per_node = 1}, std::move(blueprint).wiring(), gpus,
+                        nics);
+  std::vector<LinkId> links;
+  for (LinkId id = 0; id < cluster.links().size(); ++id) {
+    const Link link = cluster.link(id);
+    const bool received = cluster.device(link.to).kind == DeviceKind::Gpu || link.from == leaf;
+    if (received && link.to != nics.front()) links.push_back(id);
+  }
+  ASSERT_EQ(links.size(), 4097U);
+  std::vector<ShapeLoad> all;
+  for (const LinkId link : links) all.push_back({link, 0});
+  const JointGraph joint = shapes_on(cluster, {all}, {1.0}, links);
+  const SeriesNeighbours found = series_neighbours(cluster, joint, LinkUsers(joint));
+  EXPECT_EQ(found.size(), 2048U);
+  EXPECT_TRUE(std::ranges::any_of(
+      found, [&](const SeriesNeighbour& pair) { return pair.link == links.back(); }));
+}
+
 // The links that others imply, in a step of tensor groups within nodes and data groups between
 // them.
 std::vector<Link> implied_links(const Cluster& cluster, const CommunicationModel& communication) {

@@ -99,21 +99,42 @@ class SlowElsewhere final : public CommunicationModel {
   RingModel rings_;
 };
 
-// Is the latency named of a group's only call?
-TEST(FoldReasons, NameALatency) {
-  const Cluster cluster = hand_cluster({.nodes = 1});
+// Pairs of ranks on the given GPUs, each with one all_reduce.
+Workload pairs_on(const std::vector<std::uint32_t>& gpus) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
   program.collective("sum", "pair", CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1000});
-  for (RankId rank = 0; rank < 4; ++rank)
+  for (RankId rank = 0; rank < gpus.size(); ++rank) {
     workload.ranks.push_back({.program = 0,
-                              .gpu = rank,
+                              .gpu = gpus[rank],
                               .slots = {{.group = GroupId{rank / 2U}, .group_rank = rank % 2}}});
-  workload.groups = {{.members = {0, 1}}, {.members = {2, 3}}};
+    if (rank % 2 == 1) workload.groups.push_back({.members = {RankId{rank - 1U}, rank}});
+  }
+  return workload;
+}
+
+// Is the latency named of a group's only call?
+TEST(FoldReasons, NameALatency) {
+  const Cluster cluster = hand_cluster({.nodes = 1});
+  const Workload workload = pairs_on({0, 1, 2, 3});
   const auto found = reasons_of(cluster, workload, SlowElsewhere(cluster), false);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[1].difference.cause, DifferenceCause::Latency);
   EXPECT_THAT(found[1].difference.because, HasSubstr("has a latency of 2 us, not 1 us"));
+}
+
+// Is a class compared with the earlier one that it parts from last, not with the nearest? The third
+// pair differs from the second in latency at once, and from the first only in a link of its flow.
+TEST(FoldReasons, CompareWithTheMostSimilarClass) {
+  const Cluster cluster = hand_cluster(
+      {.nodes = 1, .gpus_per_node = 6, .speed = {{{"node 0 gpu 5", "node 0 nvswitch"}, 0.5}}});
+  const Workload workload = pairs_on({0, 2, 3, 4, 1, 5});
+  const auto found = reasons_of(cluster, workload, SlowElsewhere(cluster), false);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[1].difference.cause, DifferenceCause::Latency);
+  EXPECT_EQ(found[2].unlike, 0U);
+  EXPECT_EQ(found[2].difference.cause, DifferenceCause::Link);
+  EXPECT_THAT(found[2].difference.because, HasSubstr("150 GB/s, not 300 GB/s"));
 }
 
 // Are many ranks written as a few blocks?

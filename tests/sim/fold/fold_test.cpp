@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 
 #include "slow_fold.hpp"
@@ -74,6 +75,65 @@ TEST(Fold, PlainDataParallelismIsOneClass) {
   // The ring in GPU order puts 2 * 15/16 of 64 MB on its busiest links.
   ASSERT_EQ(partition.flows.size(), 1U);
   EXPECT_DOUBLE_EQ(partition.flows[0].payload_bytes, 120e6);
+}
+
+// Four nodes of one GPU on a leaf each. Two spines join the first two leaves, three the other two,
+// and a core switch joins the spines.
+Cluster on_two_and_three_spines() {
+  Blueprint blueprint;
+  std::vector<DeviceId> gpus;
+  std::vector<DeviceId> nics;
+  std::vector<DeviceId> leaves;
+  for (std::int32_t node = 0; node < 4; ++node) {
+    gpus.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = node}));
+    nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = node}));
+    leaves.push_back(blueprint.add({.kind = DeviceKind::LeafSwitch, .index = node}));
+    blueprint.cable(gpus.back(), nics.back(),
+                    {.kind = LinkKind::Pcie, .capacity = BytesPerSecond{64e9}});
+    blueprint.cable(nics.back(), leaves.back(),
+                    {.kind = LinkKind::NicPort, .capacity = BytesPerSecond{50e9}});
+  }
+  const DeviceId core = blueprint.add({.kind = DeviceKind::CoreSwitch});
+  for (std::int32_t spine = 0; spine < 5; ++spine) {
+    const DeviceId id = blueprint.add({.kind = DeviceKind::SpineSwitch, .index = spine});
+    blueprint.cable(id, core, {.kind = LinkKind::SpineCore, .capacity = BytesPerSecond{100e9}});
+    for (const std::size_t leaf : spine < 2 ? std::array{0U, 1U} : std::array{2U, 3U})
+      blueprint.cable(leaves[leaf], id,
+                      {.kind = LinkKind::LeafSpine, .capacity = BytesPerSecond{100e9}});
+  }
+  return {{.nodes = 4, .gpus_per_node = 1}, std::move(blueprint).wiring(), gpus, nics};
+}
+
+// Messages that put all their bytes on every link of their route.
+class WholeOnEveryLink final : public CommunicationModel {
+ public:
+  explicit WholeOnEveryLink(const Cluster& cluster) : cluster_(cluster) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override {
+    MultiLinkFlow message;
+    for (const RouteHop& hop : cluster_.router().route(gpus[0], gpus[1]))
+      message.loads.push_back({hop.link, static_cast<double>(bytes_of(call))});
+    return {{Seconds{1e-6}, {message}}};
+  }
+
+ private:
+  const Cluster& cluster_;
+};
+
+// Are sets of parallel links of different sizes not alike, though each link carries the same? The
+// classes of the senders and of the receivers part by the two and three spines between them.
+TEST(Fold, SetsOfTwoAndOfThreeParallelLinksAreNotAlike) {
+  const Cluster cluster = on_two_and_three_spines();
+  Workload workload = empty_workload();
+  ProgramWriter sender(workload, "sender");
+  sender.send("network", "to", 1'000'000);
+  ProgramWriter receiver(workload, "receiver");
+  receiver.receive("network", "from", 1'000'000);
+  for (std::uint32_t gpu = 0; gpu < 4; ++gpu) add_rank(workload, gpu % 2, gpu);
+  for (RankId rank = 0; rank < 4; rank = RankId{rank + 2U})
+    add_group(workload, GroupKind::Pipeline, {rank, RankId{rank + 1U}}, {"to", "from"});
+  const Partition partition = fold(cluster, workload, WholeOnEveryLink(cluster), {});
+  EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{1, 1, 1, 1}));
 }
 
 // Do weights add up the members of a class?

@@ -157,6 +157,18 @@ TEST(ResultJson, AStepThatDoesNotFitIsReported) {
   EXPECT_EQ(rows[1]["fits"], false);
 }
 
+// Is every capacity but 0 a known one? No stage fits into one byte.
+TEST(ResultJson, ACapacityOfOneByteIsKnown) {
+  SmallRun small;
+  small.facts.gpu_memory = Bytes{1};
+  const OrderedJson rows = memory_json(small.view());
+  ASSERT_EQ(rows.size(), 2U);
+  for (const OrderedJson& row : rows) {
+    EXPECT_EQ(row["capacity_bytes"], 1);
+    EXPECT_EQ(row["fits"], false);
+  }
+}
+
 // Are links joined by kind?
 TEST(ResultJson, LinksAreJoinedByKind) {
   const SmallRun small;
@@ -179,6 +191,7 @@ TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
   EXPECT_EQ(rows[0]["op"], "send_recv");
   EXPECT_EQ(rows[0]["count"], 2);
   EXPECT_EQ(rows[0]["bytes"], 2048.0);
+  EXPECT_EQ(rows[0]["mean_bytes"], 1024.0);
   EXPECT_EQ(rows[0]["time_s"], 0.5);
   EXPECT_EQ(rows[1]["op"], "all_reduce");
   EXPECT_EQ(rows[1]["count"], 1);

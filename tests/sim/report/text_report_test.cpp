@@ -81,6 +81,17 @@ TEST(Summary, HasNoPublishedColumnWithoutPublishedFigures) {
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("published")));
 }
 
+// Does a note follow the published figures, and only where there are some?
+TEST(Summary, ANoteBelongsToPublishedFigures) {
+  SmallRun small;
+  EXPECT_THAT(figures_section(small.view()), ::testing::Not(HasSubstr("note:")));
+  small.facts.published_note = "without dropout";
+  EXPECT_THAT(figures_section(small.view()),
+              HasSubstr("  published: worked by hand\n  note: without dropout\n"));
+  small.facts.published.clear();
+  EXPECT_THAT(figures_section(small.view()), ::testing::Not(HasSubstr("note:")));
+}
+
 // Is the summary plain ASCII within the width?
 TEST(Summary, IsAsciiWithinTheWidth) {
   SmallRun small;
@@ -162,6 +173,17 @@ TEST(StageMemory, FitsIfTheCapacityIsNotKnown) {
     EXPECT_EQ(stages[1].peak.bytes, 650);
     EXPECT_EQ(stages[1].fits, fits) << capacity;
   }
+}
+
+// Is a capacity that is not known a dash in the table of memory?
+TEST(StageMemory, ACapacityThatIsNotKnownIsADash) {
+  SmallRun small;
+  small.facts.gpu_memory = Bytes{0.0};
+  const TextTable table = memory_table(small.view());
+  ASSERT_EQ(table.rows().size(), 2U);
+  ASSERT_EQ(table.titles()[2], "of");
+  EXPECT_EQ(table.rows()[1][2], "-");
+  EXPECT_EQ(table.rows()[1][3], "-");
 }
 
 // Does the section of documents name the imbalance, and that of batches the mean with its interval?

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "sim/base/check.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -52,6 +54,20 @@ TEST(RepeatingList, GivesTheSameOperationsInOrderAndByNumber) {
   EXPECT_EQ(list.front().payload, 10U);
   EXPECT_EQ(list.back().microbatch, 6);
   EXPECT_THROW((void)list.at(6), std::out_of_range);
+}
+
+// Is a gap between two instances refused? An operation would be of neither.
+TEST(RepeatingList, InstancesFollowOneAnother) {
+  const auto twice = [](OpIndex second) {
+    return OperationList(OperationList::Content{
+        .operations = {{.payload = 10}},
+        .dependencies = {},
+        .blocks = {{.begin = 0, .count = 1}},
+        .instances = {{.first = 0, .block = 0}, {.first = second, .block = 0}},
+        .bindings = {}});
+  };
+  EXPECT_EQ(twice(1).size(), 2U);
+  EXPECT_THROW((void)twice(2), InternalError);
 }
 
 // Does every instance bind its own inputs?

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "hand_workload.hpp"
 #include "in_blocks.hpp"
 #include "sim/base/random.hpp"
+#include "sim/workload/program_analysis.hpp"
 
 namespace trainyard {
 namespace {
@@ -56,6 +58,24 @@ TEST(ProgramOrder, ABlockIsEnteredThroughItsInputsAndStreams) {
   EXPECT_THAT(order.entry_operations(0), ElementsAre(kNone, kNone, kNone));
   EXPECT_THAT(order.entry_operations(2), ElementsAre(16, 31, 30));
   EXPECT_EQ(order.entries_of(0).edges.size(), 3U);
+}
+
+// Is a slot whose calls are on two streams in order with another only if those of both streams are?
+// The first call shares a stream with the tensor group's; the second may run beside it.
+TEST(ProgramAnalysis, CallsOnTwoStreamsMustBothBeInOrder) {
+  Workload workload = test::empty_workload();
+  test::ProgramWriter program(workload, "everyone");
+  const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1'000'000};
+  program.collective("a", "data", call);
+  const OpIndex second = program.collective("b", "data", call);
+  program.collective("a", "tensor", call);
+  EXPECT_FALSE(ProgramAnalysis(workload).ordered(0, 0, 1));
+  workload.programs.clear();
+  test::ProgramWriter awaited(workload, "everyone");
+  awaited.collective("a", "data", call);
+  EXPECT_EQ(awaited.collective("b", "data", call), second);
+  awaited.collective("a", "tensor", call, {second});
+  EXPECT_TRUE(ProgramAnalysis(workload).ordered(0, 0, 1));
 }
 
 // For each operation, which others certainly end before it starts, computed path by path.

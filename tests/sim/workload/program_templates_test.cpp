@@ -76,6 +76,19 @@ TEST(ProgramTemplates, ProgramsThatDifferKeepTheirTemplates) {
   EXPECT_THAT(kernels_of(programs[1]), ElementsAre(4, 5));
 }
 
+// Is a further effect on memory part of the template? Its bytes may differ, its operation may not.
+TEST(ProgramTemplates, FurtherEffectsAreOfTheSameOperation) {
+  const auto with_effect = [](OpIndex op, std::int64_t bytes) {
+    Program program = computing({1, 2});
+    program.single_effects = {{op, {.bytes = bytes}}};
+    return program;
+  };
+  const std::vector<Program> programs =
+      shared({with_effect(0, 8), with_effect(0, 16), with_effect(1, 8)});
+  EXPECT_THAT(program_templates(programs), ElementsAre(0, 0, 2));
+  EXPECT_EQ(programs[1].single_effects[0].second.bytes, 16);
+}
+
 // Does each program written by hand have its own template?
 TEST(ProgramTemplates, AProgramWrittenByHandHasATemplateOfItsOwn) {
   std::vector<Program> programs = {computing({1}), computing({1}), {}, {}};

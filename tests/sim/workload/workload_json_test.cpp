@@ -174,6 +174,7 @@ void expect_equal_programs(const Program& a, const Program& b) {
     EXPECT_EQ(x.slot, y.slot);
     EXPECT_EQ(x.payload, y.payload);
     EXPECT_EQ(x.microbatch, y.microbatch);
+    EXPECT_EQ(x.layer, y.layer);
     EXPECT_EQ(x.part, y.part);
     const auto before_x = a.dependencies_of(static_cast<OpIndex>(i));
     const auto before_y = b.dependencies_of(static_cast<OpIndex>(i));
@@ -210,6 +211,8 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
   Program& program = workload.programs[0];
   program.operations.edit()[0].microbatch = 3;
   program.operations.edit()[0].part = StepPart::Forward;
+  program.operations.edit()[1].microbatch = 0;
+  program.operations.edit()[1].layer = 0;
   program.operations.edit()[0].effects_end = program.operations[0].effects_begin + 1;
   program.effects = {{.category = 1, .at_end = true, .bytes = -(1LL << 61U)}};
   program.resident = {{.category = 0, .bytes = 12}};
