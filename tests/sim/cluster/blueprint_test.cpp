@@ -93,6 +93,25 @@ void add_node(Blueprint& blueprint, std::uint32_t pairs, std::int32_t node) {
   if (pairs == 2) blueprint.cable(add_pair(blueprint, node), nic, kBus);
 }
 
+// Do runs of stamped nodes of two patterns hold the nodes from 0 on? Two nodes of one pair, then
+// one of two pairs: the devices of node 2 follow the four of the others.
+TEST(Blueprint, RunsOfTwoPatternsHoldTheNodesInOrder) {
+  Blueprint two_pairs;
+  add_node(two_pairs, 2, 0);
+  Blueprint blueprint;
+  const std::uint32_t small = blueprint.add_pattern(pair_alone());
+  const std::uint32_t large = blueprint.add_pattern(std::move(two_pairs).wiring());
+  blueprint.stamp(small, 0);
+  blueprint.stamp(small, 1);
+  blueprint.stamp(large, 2);
+  const Wiring wiring = std::move(blueprint).wiring();
+  EXPECT_TRUE(wiring.runs().are_nodes(3));
+  EXPECT_FALSE(wiring.runs().are_nodes(2));
+  EXPECT_FALSE(wiring.runs().are_nodes(4));
+  EXPECT_EQ(wiring.runs().first_device_of(2), 4U);
+  EXPECT_EQ(wiring.runs().devices_of(2), 4U);
+}
+
 // Nodes of two kinds in random order, with occasional switches between them, and random links:
 // every node may differ from the previous one.
 Wiring random_wiring(std::uint64_t seed, bool stamped) {

@@ -1,6 +1,7 @@
 // The fluid network against results computed by hand (oracles 22, 25, 30).
 #include <gtest/gtest.h>
 
+#include "sim/engine/link_use.hpp"
 #include "tests/sim/engine/builders.hpp"
 
 namespace trainyard::test {
@@ -185,6 +186,50 @@ TEST(Fluid, LinksReportBytesTimeInUseAndPeak) {
     ASSERT_EQ(timeline.flows.size(), 3U);
     EXPECT_NEAR(timeline.flows[2].end_s, 6.25, 1e-9);
   }
+}
+
+// Does a flow that follows another begin at the very instant at which that one ends? Link 0 is
+// shared by a long flow and, one after the other, by 50 of 1 to 1.5 GB. While all of them run, the
+// long flow has half of link 0, so it never fills more than half of link 1. It ends after 8 s, when
+// the others have moved 40 of their 52 GB.
+TEST(Fluid, AFlowThatFollowsAnotherLeavesNoTimeInBetween) {
+  Script script({10 * kGB, 10 * kGB});
+  const auto add = [&](const std::vector<MultiLinkFlow>& flows) {
+    const auto sender = script.program("sender");
+    const auto receiver = script.program("receiver");
+    for (const MultiLinkFlow& flow : flows) {
+      const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {flow})});
+      script.communicate(sender, OpKind::Send, 0, call);
+      script.communicate(receiver, OpKind::Recv, 0, call);
+    }
+    const RankId from = script.rank(sender);
+    script.group({{from, 0}, {script.rank(receiver), 0}});
+  };
+  std::vector<MultiLinkFlow> series;
+  for (int number = 2; number < 52; ++number)
+    series.push_back(link_flow({{0, kGB * (1.0 + 1.0 / number)}}));
+  add({link_flow({{0, 40 * kGB}, {1, 40 * kGB}})});
+  add(series);
+  for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {
+    const Timeline timeline = script.run(*engine);
+    EXPECT_NEAR(timeline.classes[0].end_s[0], 8.0, 1e-9);
+    EXPECT_NEAR(timeline.links[1].peak_utilisation, 0.5, 1e-9);
+  }
+}
+
+// Does a transfer that takes no time have bytes, but neither time in use nor a peak?
+TEST(LinkUseOfFlows, ATransferWithoutDurationHasBytesAlone) {
+  const Cluster cluster = star_cluster({10 * kGB});
+  Partition partition;
+  partition.links = {{.representative = 0}};
+  partition.flows = {{.payload_bytes = 100.0, .weights = {{.link_class = 0, .contended = false}}}};
+  const std::vector<FlowSpan> flows{{.flow_class = 0, .start_s = 1.0, .end_s = 1.0}};
+  const std::vector<LinkUse> use =
+      link_use(cluster, partition, flows, std::vector<LinkUse>(partition.links.size()));
+  ASSERT_EQ(use.size(), 1U);
+  EXPECT_EQ(use[0].bytes, 100.0);
+  EXPECT_EQ(use[0].busy_s, 0.0);
+  EXPECT_EQ(use[0].peak_utilisation, 0.0);
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ TEST(ReadyQueue, WorkWithoutDurationTakesNoTime) {
     const Timeline timeline = script.run(*entry.make());
     EXPECT_EQ(timeline.makespan_s, 0.0);
     EXPECT_EQ(timeline.classes[1].end_s.back(), 0.0);
+    EXPECT_TRUE(timeline.flows.empty()) << "a flow without bytes is no transfer";
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "builders.hpp"
 #include "sim/base/random.hpp"
+#include "sim/engine/engine_programs.hpp"
 #include "sim/engine/region_times.hpp"
 #include "tests/sim/workload/in_blocks.hpp"
 
@@ -54,6 +55,29 @@ TEST(Regions, EqualMicrobatchesShareOneShape) {
   EXPECT_EQ(found.shape_of(0), kAlone);
   EXPECT_EQ(found.shape_of(1), 0U);
   EXPECT_EQ(found.shape_of(4), kInsideRegion);
+}
+
+// Are the regions of programs with the same operations found once, as long as the same collectives
+// may join? Where it may not join, a region of two kernels replaces that of four members.
+TEST(EnginePrograms, ProgramsOfATemplateShareTheirRegions) {
+  Script script({1e9, 1e9});
+  const auto call = script.call(CollectiveOp::AllReduce, {});
+  const auto program = script.program("stage");
+  add_microbatch(script, program, call);
+  Workload& workload = script.workload();
+  workload.programs.push_back(workload.programs[program]);
+  const std::uint32_t copy = program + 1;
+  const ProgramAnalysis analysis(workload);
+  EnginePrograms known(workload, analysis);
+  ASSERT_EQ(known.calls(program).collectives().size(), 1U);
+  const auto first = known.contracted({{.program = program, .joinable = {true}}});
+  ASSERT_EQ(first[0]->regions.shapes.size(), 1U);
+  EXPECT_EQ(first[0]->regions.shapes[0].pieces.size(), 4U);
+  EXPECT_EQ(known.contracted({{.program = program, .joinable = {true}}}), first);
+  EXPECT_EQ(known.contracted({{.program = copy, .joinable = {true}}}), first);
+  const auto alone = known.contracted({{.program = copy, .joinable = {false}}});
+  ASSERT_EQ(alone[0]->regions.shapes.size(), 1U);
+  EXPECT_EQ(alone[0]->regions.shapes[0].pieces.size(), 2U);
 }
 
 // Does a region end where an outside operation is awaited? The second kernel waits for a message

@@ -151,6 +151,23 @@ TEST(SteadyState, ThePipelineMaySettleBeforeTheLastTwoPeriods) {
   EXPECT_EQ(whole->classes[0].start_s[77], 77.0);
 }
 
+// Is the whole step played where a date lies at each of the eight borders that are tried? They lie
+// 1/97, 2/97, ... of a period before the first operation that a further microbatch would have made
+// ready. Further ranks follow the first one by a period less as much.
+TEST(SteadyState, ADateAtEveryBorderIsAHindrance) {
+  for (const auto& [ranks, found] : {std::pair{7, true}, {8, false}}) {
+    Short run;
+    for (int rank = 1; rank <= ranks; ++rank) {
+      OpTimes times = run.timeline.classes[0];
+      for (const auto what : {&OpTimes::ready_s, &OpTimes::start_s, &OpTimes::end_s})
+        for (double& date_s : times.*what) date_s += 2.0 - 2.0 * rank / 97.0;
+      run.timeline.classes.push_back(std::move(times));
+      run.partition.ranks.push_back({.program = 0});
+    }
+    EXPECT_EQ(run.lengthened().has_value(), found) << ranks;
+  }
+}
+
 // Does the period end before an operation that a further microbatch would have made ready?
 TEST(SteadyState, AMissingOperationEndsThePeriod) {
   Short run;

@@ -1,7 +1,9 @@
-// Weights as whole numbers of list entries for SimGrid.
+// Weights as whole numbers of list entries for SimGrid, and links with weights in proportion.
 #include <gtest/gtest.h>
 
+#include "sim/engine/link_sets.hpp"
 #include "sim/engine/simgrid/platform.hpp"
+#include "tests/sim/engine/builders.hpp"
 
 namespace trainyard {
 namespace {
@@ -76,6 +78,22 @@ TEST(Weights, TooFarApartAreRoundedUpToAHundredAndTwentyEighthOfTheLargest) {
   EXPECT_EQ(whole.counts, (Counts{128, 1, 43}));
   EXPECT_DOUBLE_EQ(whole.unit, 15.625);
   EXPECT_EQ(whole.rounded, 2U);
+}
+
+// Are links one set whose weights differ in proportion by less than 1e-12? Proportions near 1 are
+// rounded to multiples of 2^-39 = 1.8e-12.
+TEST(LinkSets, LinksInTheSameProportionsToTwelveDigitsAreOneSet) {
+  const Cluster cluster = test::star_cluster({1e9, 1e9});
+  const auto sets = [&](double apart) {
+    Partition partition;
+    partition.links = {{.representative = 0}, {.representative = 1}};
+    partition.flows.resize(2);
+    partition.flows[0].weights = {{.link_class = 0}, {.link_class = 1}};
+    partition.flows[1].weights = {{.link_class = 0}, {.link_class = 1, .weight = 1.0 + apart}};
+    return merge_links(cluster, partition).sets.size();
+  };
+  EXPECT_EQ(sets(0.8e-12), 1U);
+  EXPECT_EQ(sets(4e-12), 2U);
 }
 
 }  // namespace
