@@ -33,6 +33,9 @@ struct CollectiveSummary {
   double bytes = 0.0;                    // sizes as nccl-tests define them, summed over all calls
   double time_s = 0.0;                   // of all calls, from the arrival of the last member
   double busbw_bytes_per_s = 0.0;        // factor * bytes / time_s; 0 when time_s is 0
+  [[nodiscard]] double mean_bytes() const {
+    return count == 0 ? 0.0 : bytes / static_cast<double>(count);
+  }
   [[nodiscard]] double mean_time_s() const {
     return count == 0 ? 0.0 : time_s / static_cast<double>(count);
   }

@@ -88,6 +88,14 @@ Json training_json(const TrainingTotal& total) {
           {"cost", or_null(total.cost)}};
 }
 
+// A capacity that is not known is null, and nothing is known about fitting then.
+Json host_memory_json(const HostMemory& host) {
+  const bool bounded = host.capacity_bytes > 0;
+  return {{"bytes", host.bytes},
+          {"capacity_bytes", bounded ? Json(host.capacity_bytes) : Json(nullptr)},
+          {"fits", bounded ? Json(host.fits) : Json(nullptr)}};
+}
+
 Json utilisation_json(const Figures& key) {
   Json rows = Json::array();
   for (const Utilisation& row : key.utilisation) {
@@ -175,6 +183,7 @@ Json collectives_json(const RunView& view) {
          {"ranks", row.ranks},
          {"count", row.count},
          {"bytes", row.bytes},
+         {"mean_bytes", row.mean_bytes()},
          {"time_s", row.time_s},
          {"mean_time_s", row.mean_time_s()},
          {"busbw_bytes_per_s",
@@ -220,6 +229,7 @@ Json result_json(const RunView& view) {
   const Figures key = figures(view);
   Json result = {{"scenario", view.facts.scenario},
                  {"provenance", provenance_json(view.facts)},
+                 {"fits", everything_fits(view)},
                  {"step_time_s", key.step_time_s}};
   if (view.facts.steps > 1.0) {
     result["steps"] = view.facts.steps;
@@ -246,6 +256,7 @@ Json result_json(const RunView& view) {
   // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
+  if (const auto host = host_memory(view)) result["host_memory"] = host_memory_json(*host);
   if (view.facts.documents) result["documents"] = documents_json(view);
   if (view.facts.local_steps) result["local_steps"] = local_steps_json(view);
   if (view.facts.batches) result["batches"] = batches_json(view);

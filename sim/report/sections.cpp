@@ -361,10 +361,9 @@ std::string links_section(const RunView& view) {
 TextTable collectives_table(const RunView& view) {
   TextTable table({"group", "operation", "algorithm", "ranks", "calls", "size", "time", "busbw"});
   for (const CollectiveSummary& row : collective_summary(view)) {
-    const auto calls = static_cast<double>(std::max<std::uint64_t>(row.count, 1));
     table.row({std::string(to_string(row.group)), std::string(to_string(row.op)),
                row.selected_algorithm.label, fmt::format("{}", row.ranks),
-               fmt::format("{}", row.count), to_text(Bytes{row.bytes / calls}),
+               fmt::format("{}", row.count), to_text(Bytes{row.mean_bytes()}),
                to_text(Seconds{row.mean_time_s()}),
                row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
   }

@@ -1,5 +1,6 @@
 """Errors are exceptions that carry file, JSON path, problem and hint."""
 import json
+import math
 import pickle
 
 import pytest
@@ -60,6 +61,21 @@ def test_wrong_options_of_a_collective_are_input_errors():
             ty.collective("all_reduce", **options)
     with pytest.raises(ty.InputError, match="all_reduce"):
         ty.collective("all_reduc")
+
+
+def test_numbers_that_the_command_refuses_are_input_errors():
+    weeks = "scenarios/goodput/llama3_8b_64xh100.json"
+    jobs = "scenarios/jobs/two_llama3_8b_32xh100.json"
+    for study, file, arguments in (
+            (ty.search, SMALL, {"top": 0}), (ty.search, SMALL, {"top": 1001}), (ty.search, SMALL, {"seconds": -1}),
+            (ty.search, SMALL, {"headroom": 200}), (ty.search, SMALL, {"headroom": math.nan}),
+            (ty.search, SMALL, {"price_per_gpu_hour": math.nan}),
+            (ty.goodput, weeks, {"days": 1, "runs": 1}), (ty.goodput, weeks, {"days": 1e9}),
+            (ty.goodput, weeks, {"days": 1, "price_per_gpu_hour": -1}),
+            (ty.jobs, jobs, {"shift": 1}), (ty.jobs, jobs, {"priorities": 0.5})):
+        with pytest.raises(ty.InputError, match="is not a number from") as refused:
+            study(file, **arguments)
+        assert refused.value.file == [*arguments][-1]
 
 
 def test_an_unknown_kind_of_names_is_refused():

@@ -28,13 +28,13 @@ class Server:
     def __init__(self, *arguments):
         self.process = subprocess.Popen([COMMAND, "serve", *arguments], stdout=subprocess.PIPE, text=True, cwd=TREE)
         self.line = self.process.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=([0-9a-f]{32})", self.line)
+        address = re.search(r"http://([^/]+):(\d+)/\?token=([0-9a-f]{32})", self.line)
         assert address, self.line
-        self.port, self.token = int(address[1]), address[2]
+        self.host, self.port, self.token = address[1], int(address[2]), address[3]
 
-    def ask(self, method, path, body=None, headers=None):
+    def ask(self, method, path, body=None, headers=None, at="127.0.0.1"):
         """The status, the headers and the text of a response."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection(at, self.port, timeout=60)
         sent = {"Authorization": "Bearer " + self.token, "Content-Type": "application/json"}
         sent.update(headers or {})
         sent = {name: value for name, value in sent.items() if value is not None}
@@ -114,6 +114,22 @@ def test_a_name_of_another_host_is_refused(server, host):
 @pytest.mark.parametrize("host", ["localhost:9999", "127.0.0.1", "[::1]:8420"])
 def test_a_tunnel_may_have_another_port(server, host):
     assert server.ask("GET", "/api/start", headers={"Host": host})[0] == 200
+
+
+def test_a_server_at_every_address_has_the_name_of_each():
+    everywhere = Server("--host", "0.0.0.0")
+    name = socket.gethostname()
+    assert everywhere.host == name, "what it prints can be opened from another machine"
+    # All of 127.0.0.0/8 are addresses of this machine.
+    for host, status in (("127.0.0.2", 200), (name, 200), (name.upper(), 200), ("localhost", 200), ("127.0.0.3", 403),
+                         ("0.0.0.0", 403), ("evil.example", 403), ("", 403)):
+        assert everywhere.ask("GET", "/api/start", headers={"Host": host}, at="127.0.0.2")[0] == status, host
+    assert everywhere.stop() == 0
+
+
+def test_a_server_at_one_address_has_no_other_name(server):
+    assert server.host == "127.0.0.1"
+    assert server.ask("GET", "/", headers={"Host": socket.gethostname()})[0] == 403
 
 
 def test_a_page_of_another_origin_may_not_ask(server):

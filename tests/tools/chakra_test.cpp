@@ -117,6 +117,11 @@ TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
     if (event.value("ph", "") == "X") seconds[event["name"]] = event["dur"].get<double>() * 1e-6;
   EXPECT_NEAR(seconds.at("layer"), 312e9 / 312e12, 1e-9);
   EXPECT_NEAR(seconds.at("next layer"), 250e-6, 1e-9);
+  // They name no categories of memory; the software of a scenario brings its own.
+  const Outcome with_software =
+      scratch.sh("trainyard run scenarios/first/two_gpus.json --workload w.json");
+  EXPECT_EQ(with_software.exit, 0) << with_software.err;
+  EXPECT_THAT(with_software.out, HasSubstr("communication"));
 }
 
 // Do the sizes follow the convention?

@@ -206,6 +206,19 @@ TEST(Options, AnInterruptedSweepSaysHowToGoOn) {
   EXPECT_THAT(outcome.err, HasSubstr("the same command goes on from there (j.jsonl)"));
 }
 
+// Does a model run whose first guess does not fit, where the search finds a layout that does?
+TEST(Options, AModelRunsWhereTheFirstGuessDoesNotFit) {
+  const Scratch scratch;
+  const std::string run = "trainyard run --model llama3-8b --gpus 1 ";
+  const Outcome none = scratch.sh(run);
+  EXPECT_EQ(none.exit, 1) << none.out;
+  EXPECT_THAT(none.err, HasSubstr("no layout of llama3-8b on 1 GPUs fits"));
+  const Outcome offloaded = scratch.sh(
+      run + "--set 'offload={\"optimizer\": \"cpu\"}' --set training.gradient_precision=bf16");
+  EXPECT_EQ(offloaded.exit, 0) << offloaded.err;
+  EXPECT_TRUE(offloaded.out.starts_with("fits: ")) << offloaded.out;
+}
+
 // Are the short forms of numbers that people type understood?
 TEST(Options, ShortFormsOfNumbersAreUnderstood) {
   const Scratch scratch;

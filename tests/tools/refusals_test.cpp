@@ -205,6 +205,15 @@ std::vector<Refusal> refusals() {
        "--cluster is where a --workload runs (a scenario has its own: --set cluster.file=...)"},
       {"trainyard run --workload w.json --cluster c.json --set a=1",
        "--set changes a scenario, and there is none (change the workload file)"},
+      {"trainyard serve --set training.micro_batch_size=2",
+       "--set changes a scenario, and there is none (name the scenario: trainyard serve "
+       "scenario.json)"},
+      {"trainyard serve --ideal",
+       "--ideal changes a scenario, and there is none (name the scenario: trainyard serve "
+       "scenario.json)"},
+      {"trainyard sweep scenarios/first/two_gpus.json --over training.recompute=none,full --html "
+       "page.html --metric step_time",
+       "--metric: no run has the figure \"step_time\" (did you mean \"step_time_s\"?)"},
       {"trainyard schedule zigzag",
        R"(there is no schedule "zigzag" (`trainyard list schedules` shows them))"},
       {"trainyard schedule gpipee", R"(there is no schedule "gpipee" (did you mean gpipe?))"},
@@ -253,6 +262,24 @@ TEST(Refusals, OneMessageAndExitCodeTwo) {
     EXPECT_EQ(outcome.exit, 2);
     EXPECT_EQ(outcome.err, "trainyard: " + refusal.message + "\n");
     EXPECT_EQ(outcome.out, "");
+  }
+}
+
+// Do studies of many runs refuse an output that cannot be written before they run? Their scenario
+// is not there, which is found later.
+TEST(Refusals, AnOutputThatCannotBeWrittenIsRefusedBeforeTheStudy) {
+  const Scratch scratch;
+  for (const std::string command :
+       {"search absent.json --json", "search absent.json --csv", "search absent.json --html",
+        "compare absent.json other.json --json", "compare absent.json other.json --csv",
+        "compare absent.json other.json --html", "explain absent.json --json",
+        "explain absent.json --csv", "sweep absent.json --csv", "sweep absent.json --html",
+        "sweep absent.json --lines", "sweep absent.json --heat-map"}) {
+    const Outcome outcome = scratch.sh("touch file; trainyard " + command + " file/x");
+    EXPECT_EQ(outcome.exit, 2) << command;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("file is not a folder (write into another one)"))
+        << command;
+    EXPECT_EQ(outcome.out, "") << command;
   }
 }
 

@@ -153,6 +153,24 @@ TEST(SweepCommand, TheJournalOpensInPandas) {
   EXPECT_EQ(rows, 8U) << read.out;
 }
 
+// Does a misspelt metric end the sweep at its first run, and one that only some runs could have
+// leave the table?
+TEST(SweepCommand, AMetricThatNoRunHasLosesNoRuns) {
+  const Scratch scratch;
+  const Outcome misspelt =
+      scratch.sh(kSweep + "--metric mfuu --lines l.svg --journal j.jsonl --processes 1");
+  EXPECT_EQ(misspelt.exit, 2);
+  EXPECT_EQ(misspelt.err,
+            "trainyard: --metric: no run has the figure \"mfuu\" (did you mean \"mfu\"?)\n");
+  EXPECT_EQ(test::lines_of(scratch.read("j.jsonl")).size(), 1U);
+  const Outcome absent =
+      scratch.sh(kSweep + "--metric memory.7.peak_bytes --lines l.svg --csv c.csv");
+  EXPECT_EQ(absent.exit, 2);
+  EXPECT_THAT(absent.err, HasSubstr("no run has the figure \"memory.7.peak_bytes\""));
+  EXPECT_THAT(absent.out, HasSubstr("8 runs: 8 fit"));
+  EXPECT_TRUE(scratch.holds("c.csv"));
+}
+
 // Does the command report a sweep without any result?
 TEST(SweepCommand, WhatNothingComesOfIsSaid) {
   const Scratch scratch;

@@ -154,6 +154,7 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set parallelism.balance=auto --set "
         "parallelism.layers_per_stage=null",
         "scenarios/what_if/local_steps.json",
+        "scenarios/offload/llama3_8b_8xa100_40gb_cpu_adam.json",
         "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set power.clock_tolerance=0.01 --set "
         "'power.price_preset=[\"lambda_h100_on_demand\", \"lambda_a100_80gb_on_demand\"]'",
         "scenarios/first/two_gpus.json"}) {

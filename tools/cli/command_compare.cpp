@@ -5,6 +5,7 @@
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/compare/comparison.hpp"
 #include "tools/studies/sweep/grid.hpp"
@@ -51,6 +52,8 @@ std::vector<Variant> variants_of(const CompareChoice& choice) {
 }
 
 Exit compare_sides(const CompareChoice& choice) {
+  for (const std::string* file : {&choice.json, &choice.csv, &choice.html})
+    refuse_unwritable(*file);
   Progress progress("comparing");
   const Comparison comparison =
       compare(variants_of(choice),

@@ -9,6 +9,7 @@
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/explain/sensitivity.hpp"
 
@@ -23,6 +24,7 @@ struct ExplainChoice {
 };
 
 Exit explain(const ExplainChoice& choice) {
+  for (const std::string* file : {&choice.json, &choice.csv}) refuse_unwritable(*file);
   const Scenario scenario = read(choice.scenario);
   const Result run = simulate(scenario, {});
   const Explanation why = explanation(scenario, run, choice.processes);

@@ -126,11 +126,12 @@ Exit init(InitChoice choice) {
                                               .sequence = choice.sequence,
                                               .batch = choice.batch});
   write_file(choice.out, scenario_text(choice, first));
-  say("Scenario  {}   ({} GPUs: {} tensor x {} pipeline x {} data, recompute {}; a step of {})\n"
-      "Next: trainyard run {} ; trainyard search {}\n",
-      choice.out, first.gpus, first.layout.tensor, first.layout.pipeline,
-      first.document["parallelism"]["data"].get<std::int64_t>(), first.layout.recompute,
-      to_text(Seconds{first.step_time_s}), choice.out, choice.out);
+  const FirstLayout& layout = first.layout;
+  say("Scenario  {}   ({} GPUs: {} tensor x {} pipeline x {} data, ZeRO {}, recompute {}; a step "
+      "of {})\nNext: trainyard run {} ; trainyard search {}\n",
+      choice.out, first.gpus, layout.tensor, layout.pipeline,
+      first.document["parallelism"]["data"].get<std::int64_t>(), layout.zero_stage,
+      layout.recompute, to_text(Seconds{first.step_time_s}), choice.out, choice.out);
   return Exit::Fine;
 }
 

@@ -122,6 +122,9 @@ bad input or usage
 .TP
 70
 a fault of trainyard
+.TP
+130
+interrupted (Ctrl-C)
 .SH ENVIRONMENT
 .TP
 .B TRAINYARD_DATA

@@ -10,6 +10,7 @@
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/goodput/study.hpp"
 #include "tools/studies/goodput/tables.hpp"
@@ -60,6 +61,8 @@ void check_objective(const SearchChoice& choice) {
 // Every override of --set applies to all layouts, and each --over adds an axis to the search.
 Exit search_layouts(const SearchChoice& choice) {
   check_objective(choice);
+  for (const std::string* file : {&choice.json, &choice.csv, &choice.html})
+    refuse_unwritable(*file);
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
@@ -96,6 +99,7 @@ Exit search_layouts(const SearchChoice& choice) {
   if (!choice.html.empty()) write_file(choice.html, search_page(result, price, choice.scenario));
   say("{}", search_text(result, price));
   if (!goodput.empty()) say("\n{}", alternative_table(goodput).text());
+  if (interrupt.pending_interrupt()) return Exit::Interrupted;
   return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
 }
 
@@ -134,7 +138,8 @@ void add_search(CLI::App& app, Action& action) {
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds cost per million tokens");
   command
       ->add_option("--seconds", choice->seconds,
-                   "Answer after so long with the best found by then (Ctrl-C: at once)")
+                   "Answer after so long with the best found by then (Ctrl-C: at once, with "
+                   "exit code 130)")
       ->type_name("SECONDS")
       ->check(in_range(0.1, 1e6));
   command

@@ -1,6 +1,5 @@
 // `trainyard serve`: a page on this machine on which one changes a scenario and sees the step.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,6 +14,7 @@
 
 #include "models/architecture/architecture.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/serve/server.hpp"
@@ -46,19 +46,15 @@ std::size_t processes_of(const ServeChoice& choice) {
   return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostProcesses);
 }
 
-// The name by which this machine is reached with ssh.
-std::string machine_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "THIS_MACHINE";
-}
-
 void say_address(const serve::Address& address) {
   say("Open  http://{}:{}/?token={}\n", address.host, address.port, address.token);
   say("      The token keeps out other users of this machine. Ctrl-C ends the server.\n");
-  if (std::getenv("SSH_CONNECTION") != nullptr)
+  if (std::getenv("SSH_CONNECTION") != nullptr) {
+    const std::string name = serve::machine_name();
     say("      From your own machine, forward the port first:\n"
         "      ssh -N -L {0}:127.0.0.1:{0} {1}\n",
-        address.port, machine_name());
+        address.port, name.empty() ? "THIS_MACHINE" : name);
+  }
   (void)std::fflush(stdout);
 }
 
@@ -74,6 +70,13 @@ nlohmann::ordered_json document_of(const Scenario& scenario) {
 }
 
 Exit run_server(const ServeChoice& choice) {
+  const ScenarioChoice& scenario = choice.scenario;
+  if (scenario.file.empty() && (scenario.ideal || !scenario.sets.empty()))
+    throw InputError(Problem{.file = {},
+                             .pointer = {},
+                             .problem = fmt::format("{} changes a scenario, and there is none",
+                                                    scenario.ideal ? "--ideal" : "--set"),
+                             .hint = "name the scenario: trainyard serve scenario.json"});
   serve::ServerOptions options{
       .host = choice.host,
       .port = choice.port,
@@ -81,7 +84,7 @@ Exit run_server(const ServeChoice& choice) {
       .worker = {program_file().string(), std::string(kWorker), std::to_string(choice.most_gpus),
                  std::to_string(kMostBytes)},
       .processes = processes_of(choice)};
-  if (!choice.scenario.file.empty()) options.scenario = document_of(read(choice.scenario));
+  if (!scenario.file.empty()) options.scenario = document_of(read(scenario));
   if (choice.host != "127.0.0.1" && choice.host != "localhost")
     tell(
         fmt::format("warning: everybody who reaches {} and has the token can use this server, and "

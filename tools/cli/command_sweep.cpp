@@ -6,9 +6,11 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/nearest.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
+#include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/batch/row.hpp"
 #include "tools/studies/goodput/study.hpp"
@@ -80,6 +82,23 @@ std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Ax
   return all;
 }
 
+// Refuses a metric that no run has, by the row of any run. Every result has the figures whose path
+// is one word, but for two of steps that are played several times; the others depend on the
+// scenario, and the plots refuse them.
+void refuse_unknown_metric(const std::string& metric, const nlohmann::ordered_json& row) {
+  const nlohmann::ordered_json& result = row.at("result");
+  std::vector<std::string> known{"peak_bytes", "steps", "all_steps_time_s"};
+  if (!result.is_object() || metric.find('.') != std::string::npos) return;
+  for (const auto& [path, value] : result.items())
+    if (path.find('.') == std::string::npos && (value.is_number() || value.is_null()))
+      known.push_back(path);
+  if (std::ranges::find(known, metric) != known.end()) return;
+  throw InputError(Problem{.file = "--metric",
+                           .pointer = {},
+                           .problem = fmt::format("no run has the figure \"{}\"", metric),
+                           .hint = suggestion(metric, known)});
+}
+
 // Returns false if Ctrl-C ended the sweep.
 bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, Journal& journal) {
   Progress progress("sweeping");
@@ -88,6 +107,7 @@ bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
                        .processes = choice.processes,
                        .progress =
                            [&](std::size_t done, std::size_t all) {
+                             refuse_unknown_metric(choice.metric, journal.rows().back());
                              progress.show(static_cast<double>(done) / static_cast<double>(all));
                            },
                        .end = [&] { return interrupt.pending_interrupt(); },
@@ -143,6 +163,19 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   return places.empty() ? places : "\n" + places;
 }
 
+// Prints the table and the places of the files. Of a plot that cannot be drawn the runs are known
+// all the same.
+void report(const SweepChoice& choice, const std::vector<Axis>& axes, const SweepRows& rows) {
+  std::string places;
+  try {
+    places = write_files(choice, axes, rows);
+  } catch (const InputError&) {
+    say("{}", sweep_text(rows));
+    throw;
+  }
+  say("{}{}", sweep_text(rows), places);
+}
+
 // Exit::BadInput if any run was refused or crashed, else Exit::Fine if any run fits.
 Exit exit_of(const SweepRows& rows) {
   bool fits = false;
@@ -163,6 +196,8 @@ Exit sweep(const SweepChoice& choice) {
                                         "--lines and --heat-map have room for one",
                              .hint = "use --html, which plots every field that varies, or --set "
                                      "in place of --list"});
+  for (const std::string* file : {&choice.csv, &choice.html, &choice.lines, &choice.heat_map})
+    refuse_unwritable(*file);
   const std::vector<Axis> axes = axes_of(choice);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
@@ -177,8 +212,7 @@ Exit sweep(const SweepChoice& choice) {
     report_interrupted(choice, rows);
     return Exit::Interrupted;
   }
-  const std::string places = write_files(choice, axes, rows);
-  say("{}{}", sweep_text(rows), places);
+  report(choice, axes, rows);
   return exit_of(rows);
 }
 

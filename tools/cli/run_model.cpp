@@ -59,16 +59,19 @@ void add_model_options(CLI::App& command, ModelChoice& choice) {
 Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& changes) {
   NodesOfGpus nodes = nodes_of_gpus(choice.gpu, choice.gpus);
   const std::string name = "--model";  // in messages
-  const FirstScenario first = first_scenario({.name = name,
-                                              .model = known_model(choice.model),
-                                              .node = std::move(nodes.node),
-                                              .nodes = nodes.nodes,
-                                              .sequence = choice.sequence,
-                                              .batch = choice.batch});
+  const FirstScenario first = first_guess({.name = name,
+                                           .model = known_model(choice.model),
+                                           .node = std::move(nodes.node),
+                                           .nodes = nodes.nodes,
+                                           .sequence = choice.sequence,
+                                           .batch = choice.batch});
   const Variant variant{.file = name,
                         .changes = changes,
                         .document = std::make_shared<const nlohmann::ordered_json>(first.document)};
   const SearchResult result = searched(variant);
+  const SearchCounts& counts = result.counts;
+  const bool ended = counts.not_reached + counts.combinations_not_read > 0;
+  if (result.best.empty() && !first.fits && !ended) refuse_unfitting(choice.model, choice.gpus);
   Scenario scenario =
       load_variant(result.best.empty() ? variant : result.best.front().layout.variant);
   // The report lists the changes of a scenario as the user's. Those of the search are its layout,
@@ -79,7 +82,7 @@ Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& 
   scenario.description = fmt::format(
       "{} on {} {}: the quickest of {} legal layouts, {} of which were simulated; --out FOLDER "
       "writes the scenario",
-      choice.model, choice.gpus, choice.gpu, result.counts.legal, result.counts.simulated);
+      choice.model, choice.gpus, choice.gpu, counts.legal, counts.simulated);
   return scenario;
 }
 

@@ -1,9 +1,11 @@
 // The extension module trainyard._core: the C++ library for the Python package around it
 // (trainyard/*.py), which users import. Documents cross the border as JSON text.
+#include <fmt/format.h>
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -81,6 +83,12 @@ GroupKind group_named(const std::string& name) {
                            "the kinds are " + known});
 }
 
+double factor_of(const std::string& name, double value) {
+  if (std::isfinite(value) && value >= 0.0) return value;
+  throw InputError(Problem{"what_if", "/" + name, fmt::format("{} is no factor", value),
+                           "give a number from 0 on; 1 changes nothing"});
+}
+
 WhatIf what_if_of(const py::kwargs& changes) {
   WhatIf what_if;
   const std::map<std::string, double WhatIf::*> factors = {
@@ -92,7 +100,7 @@ WhatIf what_if_of(const py::kwargs& changes) {
   for (const auto& [key, value] : changes) {
     const auto name = key.cast<std::string>();
     if (const auto factor = factors.find(name); factor != factors.end()) {
-      what_if.*(factor->second) = value.cast<double>();
+      what_if.*(factor->second) = factor_of(name, value.cast<double>());
     } else if (const auto toggle = switches.find(name); toggle != switches.end()) {
       what_if.*(toggle->second) = value.cast<bool>();
     } else if (name == "free") {
@@ -178,7 +186,6 @@ void bind_run(py::module_& module) {
            [](const Run& run) {
              return without_gil([&] { return to_line(result_json(run.result.view())); });
            })
-      .def("fits", [](const Run& run) { return without_gil([&] { return fits(run); }); })
       .def("report", &report_text)
       .def("svg",
            [](const Run& run) {

@@ -11,6 +11,7 @@
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/path_summary.hpp"
@@ -47,13 +48,25 @@ auto ended(Call& call) {
   return [&call] { return call.end(); };
 }
 
+// Refuses a value that the option of the command with this name does not take.
+void check_range(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return;
+  throw InputError(
+      Problem{.file = name,
+              .pointer = {},
+              .problem = fmt::format("{} is not a number from {} to {}", value, least, most),
+              .hint = "help() of the function says what it takes"});
+}
+
+void check_price(const std::optional<double>& price) {
+  if (price) check_range("price_per_gpu_hour", *price, 0.0, 1e12);
+}
+
 }  // namespace
 
 Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   return {.scenario = scenario, .result = simulate(scenario, options, memo)};
 }
-
-bool fits(const Run& run) { return everything_fits(run.result.view()); }
 
 Answer explain(const Run& run, std::size_t processes, Call& call) {
   const std::vector<Sensitivity> rows =
@@ -68,7 +81,7 @@ Answer explain(const Run& run, std::size_t processes, Call& call) {
 Answer memory(const Run& run, const Variant& variant, bool search, std::size_t processes,
               Call& call) {
   MemoryReport report{.scenario = run.scenario, .run = run.result, .search = {}};
-  if (search && !fits(run)) {
+  if (search && !everything_fits(run.result.view())) {
     report.search = ways_to_fit({.scenario = variant,
                                  .processes = processes,
                                  .progress = [&](double fraction) { call.tell(fraction, 1.0); },
@@ -89,6 +102,9 @@ Answer compare(const std::vector<Variant>& variants, std::size_t processes, Call
 }
 
 Answer goodput(GoodputQuestion question, Call& call) {
+  check_range("days", question.days, 0.0, 36'500.0);
+  if (question.runs != 0) check_range("runs", static_cast<double>(question.runs), 4.0, 1'000'000.0);
+  check_price(question.price_per_gpu_hour);
   question.progress = [&call](double fraction) { call.tell(fraction, 1.0); };
   question.end = ended(call);
   const GoodputStudy study = goodput_study(question);
@@ -99,6 +115,8 @@ Answer goodput(GoodputQuestion question, Call& call) {
 }
 
 Answer jobs(const Variant& jobs, std::uint32_t shift, double priorities, Call& call) {
+  if (shift != 0) check_range("shift", shift, 2.0, 1000.0);
+  if (priorities != 0.0) check_range("priorities", priorities, 1.0, 16.0);
   const SimulateOptions options = call.options({});
   const JobsStudy study = jobs_study(
       {.jobs = jobs.document ? read_jobs_document(jobs.file, *jobs.document, jobs.changes)
@@ -111,6 +129,10 @@ Answer jobs(const Variant& jobs, std::uint32_t shift, double priorities, Call& c
 }
 
 Answer search(const SearchChoice& choice, Call& call) {
+  check_range("top", static_cast<double>(choice.top), 1.0, 1000.0);
+  check_range("seconds", choice.seconds, 0.0, 1e6);
+  check_range("headroom", choice.headroom, 0.0, 0.9);
+  check_price(choice.price_per_gpu_hour);
   SearchSpace space{.scenario = choice.scenario};
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
   Journal journal = open_journal(choice.journal);

@@ -33,8 +33,6 @@ struct Run {
 
 // Simulates a scenario and adds the error of measured runs of its kind, as `trainyard run` does.
 [[nodiscard]] Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo);
-// Whether every stage fits its GPU and the offloaded state fits the host.
-[[nodiscard]] bool fits(const Run& run);
 
 [[nodiscard]] Answer explain(const Run& run, std::size_t processes, Call& call);
 [[nodiscard]] Answer memory(const Run& run, const Variant& variant, bool search,

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <strings.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -80,6 +82,17 @@ std::string_view host_name(std::string_view host) {
   if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
   return host.substr(0, host.find(':'));
 }
+
+// An address as a URL has it: one of IPv6 in brackets. One of IPv4 that an IPv6 socket has taken is
+// written as IPv4.
+std::string url_host(std::string address) {
+  constexpr std::string_view kMapped = "::ffff:";
+  if (address.starts_with(kMapped)) return address.substr(kMapped.size());
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+// Whether a server at this address listens at every address of the machine.
+bool is_every_address(std::string_view host) { return host == "0.0.0.0" || host == "::"; }
 
 std::string error_text(std::string_view problem, std::string_view hint) {
   return Json{{"error",
@@ -219,7 +232,9 @@ class PageServer {
     start["scenario"] = options.scenario.is_null() ? first_document() : options.scenario;
     return start.dump();
   }
+  [[nodiscard]] std::string host() const;
   [[nodiscard]] std::unique_ptr<HttpServer> server_with_routes();
+  [[nodiscard]] bool is_this_host(const std::string& name, const HttpRequest& request) const;
   bool is_refused(const HttpRequest& request, HttpResponse& response) const;
   void post_job(const HttpRequest& request, HttpResponse& response);
   // Calls `act` with the job of the path, or answers that there is none.
@@ -252,6 +267,15 @@ HttpHandler guarded(Handle handle) {
   };
 }
 
+bool PageServer::is_this_host(const std::string& name, const HttpRequest& request) const {
+  const auto is = [&](const std::string& known) {  // browsers send names in lower case
+    return !known.empty() && ::strcasecmp(name.c_str(), known.c_str()) == 0;
+  };
+  if (is("localhost") || is("127.0.0.1") || is("[::1]")) return true;
+  if (!is_every_address(options_.host)) return is(url_host(options_.host));
+  return is(url_host(request.local_address())) || is(machine_name());
+}
+
 // Three checks, each against another attacker. Host: a site whose name resolves to 127.0.0.1 in its
 // second answer (DNS rebinding) sends its own name. Origin: a page of another site may send
 // requests to any address. Token: another user of this machine can connect to the port. The files
@@ -259,8 +283,8 @@ HttpHandler guarded(Handle handle) {
 // style.
 bool PageServer::is_refused(const HttpRequest& request, HttpResponse& response) const {
   const std::string host = request.header("Host");
-  const std::string_view name = host_name(host);
-  if (name != "localhost" && name != "127.0.0.1" && name != "[::1]" && name != options_.host) {
+  const std::string name(host_name(host));
+  if (!is_this_host(name, request)) {
     refuse(response, 403, fmt::format("this server is not \"{}\"", name),
            "use the address that `trainyard serve` printed");
     return true;
@@ -378,13 +402,18 @@ void PageServer::post_job(const HttpRequest& request, HttpResponse& response) {
   answer(response, job_text(id, *job));
 }
 
+// The host of the printed address. Other machines cannot open "0.0.0.0".
+std::string PageServer::host() const {
+  const std::string name = is_every_address(options_.host) ? machine_name() : options_.host;
+  return name.empty() ? "localhost" : url_host(name);
+}
+
 Address PageServer::bind() {
   const int last = options_.port == 0 ? kFirstPort + 99 : options_.port;
   for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port) {
     // A server that failed to bind cannot bind to the next port, so each port needs a new one.
     server_ = server_with_routes();
-    if (server_->bind(options_.host, port))
-      return {.host = options_.host, .port = port, .token = token_};
+    if (server_->bind(options_.host, port)) return {.host = host(), .port = port, .token = token_};
   }
   throw InputError(Problem{.file = "--port",
                            .pointer = {},
@@ -412,6 +441,11 @@ class EndSignals {
 };
 
 }  // namespace
+
+std::string machine_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
 
 void serve_pages(const ServerOptions& options, const std::function<void(const Address&)>& ready) {
   const EndSignals signals;

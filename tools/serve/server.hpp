@@ -14,6 +14,8 @@
 // Who may ask: loopback is shared by all users of a machine, and by every page that its browser
 // shows. Each request of the API needs the token of this start, in the header Authorization. Each
 // request must name this host (against DNS rebinding), and a request of another origin is refused.
+// A server that listens at every address has the names of each: the machine's own name, and the
+// address at which the request has arrived.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +39,11 @@ struct ServerOptions {
 
 inline constexpr int kFirstPort = 8420;
 
+// The name of this machine; empty where it has none.
+[[nodiscard]] std::string machine_name();
+
 struct Address {
-  std::string host;
+  std::string host;  // as a URL has it: "login1", "[::1]"
   int port = 0;
   std::string token;
 };

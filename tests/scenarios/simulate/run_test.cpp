@@ -5,6 +5,7 @@
 
 #include "runs.hpp"
 #include "scenarios/simulate/interference.hpp"
+#include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
 #include "sim/workload/workload_json.hpp"
@@ -152,6 +153,65 @@ TEST(Run, StepwiseEqualsFluidOnTwoGpus) {
             fluid.workload->programs.front().operations.size());
   EXPECT_NEAR(stepwise.timeline.makespan_s, fluid.timeline.makespan_s,
               kAgreement * fluid.timeline.makespan_s);
+}
+
+// Does a workload file follow the scenario's collective_model? Its run is that of the scenario.
+TEST(Run, AWorkloadFileFollowsTheCollectiveModel) {
+  const Scenario fluid = load_scenario(kTwoGpus, {});
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.write("step.json", to_json(scenario_workload(fluid, build_cluster(fluid.cluster))));
+  const Scenario stepwise =
+      load_scenario(kTwoGpus, {{.path = "collective_model", .value = "stepwise"}});
+  const WorkloadRun question = read_workload_question(file, stepwise);
+  const ScenarioRun direct = simulate(stepwise, {});
+  EXPECT_EQ(question.workload.programs.front().operations.size(),
+            direct.workload->programs.front().operations.size());
+  EXPECT_TRUE(agree(simulate(question, {}).timeline.makespan_s, direct.timeline.makespan_s));
+}
+
+// A workload of an all_reduce of 40 MiB on two GPUs, with these categories.
+ScenarioRun with_categories(const std::vector<std::string>& categories) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::parse(R"({
+    "streams": ["compute", "network"], "slots": ["data"],
+    "programs": [{"name": "replica", "stage": 0, "operations": [
+      {"kind": "collective", "name": "reduce", "stream": "network", "slot": "data",
+       "call": {"op": "all_reduce", "bytes": "40 MiB", "algorithm": "ring"}}]}],
+    "groups": [{"kind": "data", "members": [0, 1]}],
+    "ranks": [{"program": 0, "gpu": 0, "label": "dp0", "slots": {"data": 0}},
+              {"program": 0, "gpu": 1, "label": "dp1", "slots": {"data": 0}}]})");
+  if (!categories.empty()) {
+    document["memory_categories"] = categories;
+    document["programs"][0]["operations"][0]["memory"] = {
+        {{"category", categories.front()}, {"bytes", "40 MiB"}, {"when", "start"}}};
+  }
+  const Scenario scenario = load_scenario(kTwoGpus, {});
+  return simulate(WorkloadRun{.title = "own categories",
+                              .workload = parse_workload("own", document.dump()),
+                              .cluster = scenario.cluster,
+                              .software = scenario});
+}
+
+// Does the memory of the software have categories of its own in a workload that names others, or
+// none? Two channels to two peers hold 9.2 MiB each; a twentieth of 40 MiB is never used.
+TEST(Run, MemoryOfTheSoftwareHasItsCategoriesInAnyWorkload) {
+  using Names = std::vector<std::string>;
+  for (const Names& given :
+       {Names{}, Names{"gradients"}, Names{"a", "b", "c", "d", "e", "f", "g", "h", "i"},
+        Names{"fragmentation", "communication"}}) {
+    const ScenarioRun run = with_categories(given);
+    const Names& names = run.workload->categories;
+    const auto held = [&](const char* name) {
+      const auto place = std::ranges::find(names, name) - names.begin();
+      return run.memory_peaks.front().by_category.at(static_cast<std::size_t>(place));
+    };
+    const std::int64_t own = given.empty() ? 0 : 40 << 20;
+    const bool is_own = !given.empty() && given.front() == "fragmentation";
+    EXPECT_NEAR(static_cast<double>(held("communication")), 36.8 * (1 << 20), 4.0);
+    EXPECT_EQ(held("fragmentation"), own / 20 + (is_own ? own : 0));
+    EXPECT_EQ(names.size(), is_own ? 2U : given.size() + 2U);
+    EXPECT_EQ(run.memory_peaks.front().bytes, own + own / 20 + held("communication"));
+  }
 }
 
 // Does a workload file give the same timeline to the bit?

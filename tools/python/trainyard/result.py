@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from . import _core
@@ -65,7 +65,7 @@ def inline_svg(document: str) -> str:
 
 def simulated(point: Point, what_if: WhatIf, progress: Any) -> Result:
     run = _core.simulate(point.scenario(), _memo, progress, **what_if.arguments())
-    return Result(None, run.fits(), point, what_if, run)
+    return Result(None, point, what_if, run)
 
 
 class Result:
@@ -75,14 +75,12 @@ class Result:
     (a trace, a page, a picture) simulates it again, from the scenario in the result.
     """
 
-    def __init__(self, document: dict[str, Any] | None, fits: bool, point: Point, what_if: WhatIf,
+    def __init__(self, document: dict[str, Any] | None, point: Point, what_if: WhatIf,
                  run: _core.Run | None = None) -> None:
         self._document = document
         self._point = point
         self._what_if = what_if
         self._run = run
-        self.fits = fits
-        """Whether every stage fits its GPU, and offloaded state its host."""
 
     # --- figures ---
 
@@ -99,6 +97,11 @@ class Result:
         """The scenario with every default filled in."""
         scenario: dict[str, Any] = self.document["scenario"]
         return scenario
+
+    @property
+    def fits(self) -> bool:
+        """Whether every stage fits its GPU, and offloaded state its host."""
+        return bool(self.document["fits"])
 
     @property
     def step_time_s(self) -> float:
@@ -215,11 +218,12 @@ class Result:
     def what_if(self, what_if: WhatIf | None = None, **changes: Any) -> float:
         """The step time in seconds with changed hardware or software: result.what_if(network=2).
 
-        Stages that the change does not touch are taken from the run before, so this is quick.
+        Fields change the what-if of this run; a WhatIf takes its place. Stages that the change does
+        not touch are taken from the run before, so this is quick.
         """
         if what_if is not None and changes:
             raise TypeError("give a WhatIf or its fields, not both")
-        chosen = what_if or WhatIf(**changes)
+        chosen = what_if or replace(self._what_if, **changes)
         return _core.step_time(self._scenario, _memo, **chosen.arguments())
 
     @property
@@ -229,27 +233,27 @@ class Result:
     # --- exchange ---
 
     def to_json(self) -> str:
-        """The JSON of `trainyard run --json`, and whether the step fits."""
-        return json.dumps({"fits": self.fits, **self.document}, indent=2) + "\n"
+        """The JSON of `trainyard run --json`, and the what-if of the run if it has one."""
+        what_if = {} if self._what_if == WhatIf() else {"what_if": self._what_if.arguments()}
+        return json.dumps({**self.document, **what_if}, indent=2) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Result:
         """Reads to_json(), or a file that `trainyard run --json` wrote."""
         document = json.loads(text)
-        fits = document.pop("fits", None)
-        if fits is None:
-            fits = all(stage["fits"] is not False for stage in document["memory"])
-        return cls(document, fits, _resolved_point(document), WhatIf())
+        what_if = WhatIf(**document.pop("what_if", {}))
+        # Earlier versions wrote it for each stage alone.
+        document.setdefault("fits", all(stage["fits"] is not False for stage in document["memory"]))
+        return cls(document, _resolved_point(document), what_if)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"document": self.document, "fits": self.fits, "point": self._point,
-                "what_if": self._what_if}
+        return {"document": self.document, "point": self._point, "what_if": self._what_if}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Result) and (self.fits, self.document) == (other.fits, other.document)
+        return isinstance(other, Result) and self.document == other.document
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -167,8 +167,8 @@ def goodput(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, 
     """Samples weeks of training with failures, checkpoints and restarts.
 
     The run lasts `days`, or until `tokens` are trained. `versus` has alternatives by name, with their
-    changes, on the same failures: {"elastic": {"reliability.policy": "elastic"}}. runs=0 samples until
-    the goodput is known to 0.2 %.
+    changes, on the same failures: {"elastic": {"reliability.policy": "elastic"}}. runs: at least 4; 0
+    samples until the goodput is known to 0.2 %.
     """
     point = point_of(scenario, overrides, named)
     others = [(name, point.changed(changes).scenario()) for name, changes in (versus or {}).items()]
@@ -209,8 +209,8 @@ def jobs(described: str | os.PathLike[str] | Mapping[str, Any],
     """Simulates several jobs on one cluster.
 
     described: a file with a cluster and jobs, or a dict as in a file. `shift` tries that many starts
-    for each job but the first, and `priorities` tries to give each job's traffic that many times the
-    share of the others'; the answer is then of the best.
+    for each job but the first (2 to 1000), and `priorities` tries to give each job's traffic that many
+    times the share of the others' (1 to 16); the answer is then of the best. 0: neither.
     """
     with progress_bar(progress, "simulating") as bar:
         return Jobs(_core.jobs(point_of(described, overrides).variant(), shift, priorities, bar))
@@ -251,8 +251,8 @@ def search(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *
     """Finds the quickest layouts that fit. Proven bounds leave out those that cannot be among them.
 
     over: the values to try of a field, {"training.micro_batch_size": [1, 2]}; the search knows what to
-    try of tensor, pipeline, schedules, ... itself. headroom: share of a GPU's memory to leave free.
-    seconds: answer after so long with the best found by then; 0: no limit. journal: a file with what
+    try of tensor, pipeline, schedules, ... itself. top: how many of the best, 1 to 1000. headroom:
+    share of a GPU's memory to leave free, 0 to 0.9, where the command takes percent. seconds: answer after so long with the best found by then; 0: no limit. journal: a file with what
     was simulated; started again, the search goes on where it stopped.
     """
     choice = _core.SearchChoice()

@@ -75,7 +75,8 @@ def sweep(grid: Iterable[Point], *, executor: Any = None, client: Any = None,
     or anything with their submit(). Every point has a key, and each key is simulated once.
 
     journal: JSON Lines, one for each point, written as it ends. Started again, the sweep goes on where
-    it stopped. `trainyard sweep` reads and writes the same file.
+    it stopped. `trainyard sweep` writes the same format, but is another program: each simulates the
+    rows of the other again.
 
     Columns: the changed fields by path; key, status ("fits", "does_not_fit", "deadlock", "refused",
     "crashed") and message; the figures of the result by path, such as step_time_s and

@@ -27,6 +27,8 @@ class HttpRequest {
  public:
   virtual ~HttpRequest() = default;
   [[nodiscard]] virtual std::string path() const = 0;
+  // The address of this machine at which the request has arrived: "10.0.0.7", "fe80::1".
+  [[nodiscard]] virtual std::string local_address() const = 0;
   [[nodiscard]] virtual const std::string& body() const = 0;
   // A header, a parameter of the query, and a group of the pattern that matched the path. What is
   // absent is empty.

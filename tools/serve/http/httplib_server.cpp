@@ -14,6 +14,7 @@ class HttplibRequest final : public HttpRequest {
   explicit HttplibRequest(const httplib::Request& request) : request_(request) {}
 
   [[nodiscard]] std::string path() const override { return request_.path; }
+  [[nodiscard]] std::string local_address() const override { return request_.local_addr; }
   [[nodiscard]] const std::string& body() const override { return request_.body; }
   [[nodiscard]] std::string header(const char* name) const override {
     return request_.get_header_value(name);

@@ -16,6 +16,7 @@
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/batch/fingerprint.hpp"
 #include "tools/studies/batch/row.hpp"
 
@@ -41,13 +42,6 @@ Json without_result(const Variant& variant, const std::string& fingerprint, RunS
   row["inputs"] = nullptr;
   row["result"] = nullptr;
   return row;
-}
-
-// A stage whose GPU has no known capacity says nothing about fitting, and counts as one that fits.
-bool fits(const Json& result) {
-  for (const Json& stage : result.at("memory"))
-    if (stage.contains("fits") && stage["fits"] == false) return false;
-  return true;
 }
 
 RunStatus status_of(Answer::Kind kind) {
@@ -124,7 +118,8 @@ Json variant_row(const Variant& variant, const std::string& state) {
     Json result = result_json(run.view());
     result.erase("scenario");
     Json row = heading(variant, fingerprint);
-    row["status"] = word_for(kRunStatus, fits(result) ? RunStatus::Fits : RunStatus::DoesNotFit);
+    row["status"] =
+        word_for(kRunStatus, everything_fits(run.view()) ? RunStatus::Fits : RunStatus::DoesNotFit);
     row["message"] = nullptr;
     row["inputs"] = flattened(resolved(scenario));
     row["result"] = flattened(result);

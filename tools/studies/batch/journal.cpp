@@ -72,6 +72,12 @@ std::string fingerprint_of(const Json& row) {
   return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+// Whether the end of a file is a row whose writing was cut short: every row begins with its key.
+bool is_cut_short(std::string_view rest) {
+  constexpr std::string_view kBegin = R"({"key":")";
+  return rest.substr(0, kBegin.size()) == kBegin.substr(0, rest.size());
+}
+
 }  // namespace
 
 Journal::Journal(std::filesystem::path file, std::string state)
@@ -111,18 +117,24 @@ void Journal::open() {
 
 void Journal::read(const std::string& text) {
   std::size_t begin = 0;
-  for (std::size_t number = 1; begin < text.size(); ++number) {
+  std::size_t number = 1;
+  const auto refuse_line = [&] {
+    refuse(file_, fmt::format("line {} is no row of a batch", number),
+           "name another file, or remove the line");
+  };
+  for (; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // an incomplete line: that run is done once more
+    if (end == std::string::npos) break;
     Json row = try_parse_json(std::string_view(text).substr(begin, end - begin)).value_or(Json());
-    if (!row.is_object() || !row.contains("key") || !row["key"].is_string())
-      refuse(file_, fmt::format("line {} is no row of a batch", number),
-             "name another file, or remove the line");
+    if (!row.is_object() || !row.contains("key") || !row["key"].is_string()) refuse_line();
     unchecked_.insert(row["key"].get<std::string>());
     keep(std::move(row));
     begin = end + 1;
   }
-  if (begin < text.size() && ::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0)
+  if (begin == text.size()) return;
+  // The run of a row that is cut short is done once more.
+  if (!is_cut_short(std::string_view(text).substr(begin))) refuse_line();
+  if (::ftruncate(descriptor_, static_cast<off_t>(begin)) != 0)
     refuse(file_, fmt::format("cannot be written: {}", std::strerror(errno)),
            "remove its last line, which is cut short");
 }

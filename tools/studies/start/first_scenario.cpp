@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
@@ -47,7 +48,7 @@ Json document_of(const FirstQuestion& question, const FirstLayout& layout, std::
                    {"sequence_parallel", layout.tensor > 1},
                    {"pipeline", layout.pipeline},
                    {"data", data},
-                   {"zero_stage", 1}};
+                   {"zero_stage", layout.zero_stage}};
   if (layout.expert > 1) parallelism["expert"] = layout.expert;
   split_layers(parallelism, layers, layout.pipeline);
   return {{"model", question.model},
@@ -68,55 +69,74 @@ std::int64_t expert_ranks(std::int64_t experts, std::int64_t replicas, std::int6
   return ranks;
 }
 
-// All candidate layouts, in the order of their communication: less tensor x pipeline parallelism
-// first; for an equal product, less recomputation, then fewer stages. The sort is stable and keeps
-// the order of the loops among equal products.
+std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t divisor = 1; divisor <= std::min(number, most); ++divisor)
+    if (number % divisor == 0) all.push_back(divisor);
+  return all;
+}
+
+std::int64_t largest_divisor(std::int64_t number, std::int64_t most) {
+  return divisors(number, most).back();
+}
+
+// All candidate layouts, in the order of their communication: optimizer state sharded alone first,
+// then gradients too (ZeRO 2), then weights (ZeRO 3); less tensor x pipeline parallelism first; for
+// an equal product, less recomputation, then fewer stages. The sort is stable and keeps the order
+// of the loops among equal products. As in a search, stages of a pipeline shard no more than the
+// optimizer state.
 std::vector<FirstLayout> layouts(std::int64_t gpus, std::int64_t gpus_per_node,
-                                 std::int64_t experts) {
+                                 const Architecture& model) {
   std::vector<FirstLayout> all;
-  for (const char* recompute : {"none", "selective", "full"})
-    for (std::int64_t pipeline = 1; pipeline <= gpus; pipeline *= 2)
-      for (std::int64_t tensor = 1; tensor <= gpus_per_node; tensor *= 2)
-        if (gpus % (tensor * pipeline) == 0 && gpus_per_node % tensor == 0)
-          all.push_back({.tensor = tensor,
-                         .pipeline = pipeline,
-                         .expert = experts > 0 ? expert_ranks(experts, gpus / (tensor * pipeline),
-                                                              gpus_per_node / tensor)
-                                               : 1,
-                         .recompute = recompute});
-  std::stable_sort(all.begin(), all.end(), [](const FirstLayout& a, const FirstLayout& b) {
-    return a.tensor * a.pipeline < b.tensor * b.pipeline;
+  const auto add = [&](FirstLayout layout) {
+    const std::int64_t ranks = layout.tensor * layout.pipeline;
+    const bool shards_more = layout.zero_stage > 1;
+    if (gpus % ranks != 0 || (shards_more && (layout.pipeline > 1 || gpus == ranks))) return;
+    if (model.experts > 0)
+      layout.expert = expert_ranks(model.experts, gpus / ranks, gpus_per_node / layout.tensor);
+    all.push_back(std::move(layout));
+  };
+  // The embedding and the loss may count as layers.
+  const std::vector<std::int64_t> pipelines = divisors(gpus, model.layers + 2);
+  for (const std::int64_t zero_stage : {1, 2, 3})
+    for (const char* recompute : {"none", "selective", "full"})
+      for (const std::int64_t pipeline : pipelines)
+        for (const std::int64_t tensor : divisors(gpus_per_node, gpus_per_node))
+          add({.tensor = tensor,
+               .pipeline = pipeline,
+               .zero_stage = zero_stage,
+               .recompute = recompute});
+  std::ranges::stable_sort(all, {}, [](const FirstLayout& layout) {
+    return std::pair(layout.zero_stage, layout.tensor * layout.pipeline);
   });
   return all;
 }
 
-// The first layout that is legal and fits in memory. Throws RunError if no layout fits.
+// The first layout that is legal and fits in memory, else the first that is legal.
 FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts& facts,
                               const Architecture& model) {
   const auto gpus = static_cast<std::int64_t>(facts.nodes) * facts.gpus_per_node;
   std::optional<InputError> refused;
-  bool ran = false;
-  for (const FirstLayout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
+  std::optional<FirstScenario> legal;
+  for (const FirstLayout& layout : layouts(gpus, facts.gpus_per_node, model)) {
     const Json document = document_of(question, layout, gpus, model.layers);
     try {
       const Result run = simulate(read_scenario_document(question.name, document), {});
-      ran = true;
-      if (everything_fits(run.view()))
-        return {.document = document,
-                .layout = layout,
-                .gpus = gpus,
-                .step_time_s = run.view().step_s()};
+      const FirstScenario scenario{.document = document,
+                                   .layout = layout,
+                                   .gpus = gpus,
+                                   .step_time_s = run.view().step_s(),
+                                   .fits = everything_fits(run.view())};
+      if (scenario.fits) return scenario;
+      if (!legal) legal = scenario;
     } catch (const InputError& error) {
       refused = error;  // illegal for this model; the next layout may be legal
     }
   }
   // Where no layout is legal, the reason lies in the model or in the numbers of GPUs, and the last
   // refusal names it. Where some were simulated, memory was the obstacle.
-  if (!ran && refused) throw InputError(*refused);
-  throw RunError(
-      fmt::format("no layout of {} on {} GPUs fits their memory: take more nodes, or shorter "
-                  "sequences",
-                  question.model, gpus));
+  if (!legal) throw InputError(refused.value());
+  return *legal;
 }
 
 // Builds the cluster alone, because the layout is not known yet.
@@ -145,13 +165,27 @@ std::int64_t usual_sequence(const std::string& model) {
   return most <= 0 ? kUsualSequence : std::min(kUsualSequence, most);
 }
 
-FirstScenario first_scenario(FirstQuestion question) {
+FirstScenario first_guess(FirstQuestion question) {
   const Architecture model = load_model(question.model);
   if (question.sequence == 0) question.sequence = usual_sequence(question.model);
   const ClusterFacts facts = facts_of(question);
   if (question.batch == 0)
     question.batch = usual_batch(question, model, std::int64_t{facts.nodes} * facts.gpus_per_node);
   return first_that_fits(question, facts, model);
+}
+
+FirstScenario first_scenario(FirstQuestion question) {
+  const std::string model = question.model;
+  FirstScenario guess = first_guess(std::move(question));
+  if (!guess.fits) refuse_unfitting(model, guess.gpus);
+  return guess;
+}
+
+void refuse_unfitting(const std::string& model, std::int64_t gpus) {
+  throw RunError(
+      fmt::format("no layout of {} on {} GPUs fits their memory: take more nodes, or shorter "
+                  "sequences",
+                  model, gpus));
 }
 
 std::string known_model(const std::string& name) {
@@ -181,14 +215,15 @@ NodesOfGpus nodes_of_gpus(const std::string& gpu, std::int64_t gpus) {
         .problem = fmt::format("{} GPUs are not whole nodes of {} ({})", gpus, whole, node.name),
         .hint = fmt::format("use {} or {}", gpus / whole * whole, (gpus / whole + 1) * whole)});
   }
-  // A part of one node, with its share of the NICs.
-  const std::int64_t nics = std::max<std::int64_t>(1, node.nics * gpus / whole);
+  // A part of one node, with its share of the NICs. What several GPUs share divides them evenly.
+  const auto shared = [&](std::int64_t most) {
+    return largest_divisor(gpus, std::max<std::int64_t>(1, most));
+  };
   return {.node = {{"like", node.name},
                    {"gpus", gpus},
-                   {"nic", {{"count", nics}}},
-                   {"pcie",
-                    {{"gpus_per_switch", std::min<std::int64_t>(gpus, node.gpus_per_pcie_switch)}}},
-                   {"cpu", {{"gpus_per_cpu", std::min<std::int64_t>(gpus, node.gpus_per_cpu)}}}},
+                   {"nic", {{"count", shared(node.nics * gpus / whole)}}},
+                   {"pcie", {{"gpus_per_switch", shared(node.gpus_per_pcie_switch)}}},
+                   {"cpu", {{"gpus_per_cpu", shared(node.gpus_per_cpu)}}}},
           .nodes = 1};
 }
 

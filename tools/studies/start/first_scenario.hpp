@@ -27,6 +27,7 @@ struct FirstLayout {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
   std::int64_t expert = 1;
+  std::int64_t zero_stage = 1;
   std::string recompute = "none";
 };
 
@@ -35,11 +36,16 @@ struct FirstScenario {
   FirstLayout layout;
   std::int64_t gpus = 0;
   double step_time_s = 0.0;
+  bool fits = true;
 };
 
-// Takes the first layout that is legal and fits, in the order of their communication. Throws
-// InputError for an unknown model or node, and RunError if no layout fits.
+// Takes the first layout that is legal and fits, in the order of their communication; where none
+// fits, the first that is legal. Throws InputError for an unknown model or node.
+[[nodiscard]] FirstScenario first_guess(FirstQuestion question);
+// The same for a layout that must fit: throws RunError if none does.
 [[nodiscard]] FirstScenario first_scenario(FirstQuestion question);
+// Throws the RunError of a model for which no layout fits.
+[[noreturn]] void refuse_unfitting(const std::string& model, std::int64_t gpus);
 
 // The length of a sequence in tokens: 8192, or less where the model takes fewer. Throws InputError.
 [[nodiscard]] std::int64_t usual_sequence(const std::string& model);

@@ -60,6 +60,22 @@ TEST(Batch, EveryVariantHasItsRow) {
   EXPECT_EQ(fitting, 2U);
 }
 
+// Does a row say that a node has too little memory for the optimizer's state, as a run does?
+TEST(Batch, WhatTheHostCannotHoldDoesNotFit) {
+  const std::string file =
+      TRAINYARD_SOURCE_DIRECTORY "/scenarios/offload/llama3_8b_8xa100_40gb_cpu_adam.json";
+  const std::string node = R"({"like": "dgx_a100_40gb", "host_memory": {"usable": "64 GiB"}})";
+  const Json row = variant_row({file, {{"cluster.node", node}}}, "");
+  EXPECT_EQ(row["status"], "does_not_fit");
+  EXPECT_EQ(row["result"]["memory.0.fits"], true);
+  EXPECT_EQ(row["result"]["host_memory.fits"], false);
+  EXPECT_EQ(row["result"]["host_memory.capacity_bytes"], std::int64_t{64} << 30);
+  EXPECT_EQ(row["result"]["fits"], false);
+  const Json plain = variant_row({file, {}}, "");
+  EXPECT_EQ(plain["status"], "fits");
+  EXPECT_EQ(plain["result"]["host_memory.bytes"], row["result"]["host_memory.bytes"]);
+}
+
 // Does an interrupted batch continue where it stopped? It is interrupted after one run, in the
 // middle of writing the second row, and restarted.
 TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
@@ -308,6 +324,25 @@ TEST(Journal, AnotherFileIsNotOverwritten) {
   write_file(file, "my notes\n");
   EXPECT_THROW(Journal{file}, InputError);
   EXPECT_EQ(read_file(file), "my notes\n");
+}
+
+// Is it left unchanged where it does not end with a newline, unlike a row that was cut short?
+TEST(Journal, OnlyARowIsCutShort) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "scenario.json";
+  const std::string row = "{\"key\":\"a\"}\n";
+  for (const std::string rest : {"{\"model\": \"llama3-8b\"}", "my notes", " "}) {
+    for (const std::string& text : {rest, row + rest}) {
+      write_file(file, text);
+      EXPECT_THROW(Journal{file}, InputError) << text;
+      EXPECT_EQ(read_file(file), text);
+    }
+  }
+  for (const std::string rest : {"{", "{\"key\":", "{\"key\":\"b\",\"sc"}) {
+    write_file(file, row + rest);
+    EXPECT_EQ(Journal(file).rows().size(), 1U) << rest;
+    EXPECT_EQ(read_file(file), row);
+  }
 }
 
 }  // namespace
