@@ -165,7 +165,7 @@ class Breaker {
     for (const auto& [known, id] : by_name_) names.push_back(known);
     const std::string near = nearest(name, names);
     refuse_fault(pointer, fmt::format("there is no device \"{}\"", name),
-                 near.empty() ? "`show topology --format json` lists the devices"
+                 near.empty() ? "`show topology --format dot` lists the devices"
                               : fmt::format("did you mean \"{}\"?", near));
   }
 

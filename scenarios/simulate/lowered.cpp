@@ -11,6 +11,7 @@
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
+#include "scenarios/simulate/memory_overheads.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/contention/joint_graph.hpp"
@@ -147,6 +148,7 @@ Lowered with_hosts(Lowered lowered, const Scenario& scenario) {
 }  // namespace
 
 Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {
+  add_overhead_categories(workload);
   Specialised special = specialise(std::move(workload), cluster);
   if (scenario.power) special = with_stage_clocks(std::move(special), *scenario.power);
   return with_hosts(Lowered(std::move(special)), scenario);
@@ -191,9 +193,6 @@ std::size_t footprint(const Lowered& lowered) {
   return bytes;
 }
 
-namespace {
-
-// Expands the collectives of a workload message by message, if the scenario asks for it.
 Workload with_collective_model(const Scenario& scenario, Workload workload,
                                const Cluster& cluster) {
   if (scenario.collective_model != CollectiveModel::Stepwise) return workload;
@@ -202,8 +201,6 @@ Workload with_collective_model(const Scenario& scenario, Workload workload,
     return communication.stepwise_name(call, gpus);
   });
 }
-
-}  // namespace
 
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   return with_collective_model(scenario, lower(scenario.plan), cluster);

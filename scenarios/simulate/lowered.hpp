@@ -79,6 +79,9 @@ struct Lowered {
 [[nodiscard]] std::optional<Lowered> rearrange_scenario(const Scenario& scenario,
                                                         const Lowered& known);
 
+// Expands the collectives of a workload message by message, if the scenario asks for it.
+[[nodiscard]] Workload with_collective_model(const Scenario& scenario, Workload workload,
+                                             const Cluster& cluster);
 // Returns the programs of the scenario's ranks, before folding. Stepwise collectives are expanded.
 [[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);
 // Returns the same for ranks on other GPUs: rank i is on the GPU (an index into Cluster::gpus()) of

@@ -6,8 +6,10 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string>
 
 #include "models/lower/step_shape.hpp"
+#include "sim/base/check.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/call.hpp"
 #include "sim/workload/program_templates.hpp"
@@ -18,6 +20,17 @@ namespace {
 
 std::int64_t sum(const std::vector<std::int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
+// The names of the categories under which find_memory() files what it finds.
+std::string name_of(Category category) {
+  return category_names()[static_cast<std::size_t>(category)];
+}
+
+std::size_t index_of(const Workload& workload, Category category) {
+  const auto found = std::ranges::find(workload.categories, name_of(category));
+  TY_CHECK(found != workload.categories.end(), name_of(category));
+  return static_cast<std::size_t>(found - workload.categories.begin());
 }
 
 // Returns the peak without resident memory.
@@ -82,6 +95,14 @@ std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
   return communicator_bytes(view, rank_class, calls_made(program), framework);
 }
 
+void add_overhead_categories(Workload& workload) {
+  for (const Category category : {Category::Communication, Category::Fragmentation}) {
+    const std::string name = name_of(category);
+    if (std::ranges::find(workload.categories, name) == workload.categories.end())
+      workload.categories.push_back(name);
+  }
+}
+
 MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
   MemoryFound found{.software =
                         std::vector(view.workload.programs.size(),
@@ -90,12 +111,13 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
   const std::vector<std::uint32_t> templates = program_templates(view.workload.programs);
   // By template: programs of one template have equal calls.
   std::map<std::uint32_t, std::vector<CallMade>> calls;
-  constexpr auto kCommunication = static_cast<std::size_t>(Category::Communication);
+  const std::size_t communication = index_of(view.workload, Category::Communication);
+  const std::size_t fragmentation = index_of(view.workload, Category::Fragmentation);
   for (std::size_t rank_class = 0; rank_class < view.partition.ranks.size(); ++rank_class) {
     const std::uint32_t program = view.partition.ranks[rank_class].program;
     const auto [made, fresh] = calls.try_emplace(templates[program]);
     if (fresh) made->second = calls_made(view.workload.programs[program]);
-    std::int64_t& buffers = found.software[program].at(kCommunication);
+    std::int64_t& buffers = found.software[program][communication];
     buffers = std::max(buffers, communicator_bytes(view, rank_class, made->second, framework));
     found.peaks.push_back(memory_peak(view.workload, view.partition, view.timeline, rank_class));
     dynamic[program] =
@@ -103,7 +125,7 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
   }
   // The allocator's unused reserve is a fraction of the largest peak without resident memory.
   for (std::size_t program = 0; program < dynamic.size(); ++program)
-    found.software[program].at(static_cast<std::size_t>(Category::Fragmentation)) =
+    found.software[program][fragmentation] =
         std::llround(framework.fragmentation * static_cast<double>(dynamic[program]));
   // Memory that is held throughout raises every peak and moves none in time.
   for (std::size_t rank_class = 0; rank_class < found.peaks.size(); ++rank_class) {

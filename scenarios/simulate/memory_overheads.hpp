@@ -17,12 +17,15 @@ namespace trainyard {
 [[nodiscard]] std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
                                               const FrameworkMemory& framework);
 
+// Appends the categories of this memory that a workload with categories of its own does not have.
+void add_overhead_categories(Workload& workload);
+
 struct MemoryFound {
   std::vector<std::vector<std::int64_t>> software = {};  // RunView::software_memory
   std::vector<MemoryPeak> peaks = {};                    // by rank class, software memory included
 };
 // Finds what the software holds throughout, and the memory peaks with it. REQUIRES: `view` has
-// neither.
+// neither; add_overhead_categories() was called on its workload.
 [[nodiscard]] MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework);
 
 }  // namespace trainyard

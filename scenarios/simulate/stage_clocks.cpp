@@ -126,8 +126,8 @@ class ClockSearch {
     for (int i = 1; i < kParts; ++i) (void)keeps_tolerance(part_of_the_way(good * i / kParts));
   }
 
-  // Lowers the clock of these stages, which is one, as far as the step keeps the tolerance and takes
-  // less energy.
+  // Lowers the clock of these stages, which is one, as far as the step keeps the tolerance and
+  // takes less energy.
   void lower(const Stages& stages) {
     std::int64_t good = clocks_[stages.front()];
     std::int64_t bad = kLeastClock - 1;

@@ -4,10 +4,12 @@
 
 #include <utility>
 
+#include "scenarios/simulate/lowered.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "topologies/cluster_reader.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 
@@ -57,6 +59,9 @@ WorkloadRun read_workload_question(const std::filesystem::path& workload,
 WorkloadRun read_workload_question(const std::filesystem::path& workload,
                                    const Scenario& scenario) {
   WorkloadRun question = question_of(workload, scenario.cluster, scenario.file);
+  if (scenario.collective_model == CollectiveModel::Stepwise)
+    question.workload = with_collective_model(scenario, std::move(question.workload),
+                                              *shared_cluster(question.cluster));
   question.engine = scenario.engine;
   question.software = scenario;
   return question;

@@ -23,6 +23,30 @@ bool by_link(const LinkLoad& a, const LinkLoad& b) {
   return a.link != b.link ? a.link < b.link : a.parallel_count < b.parallel_count;
 }
 
+// True if a GPU of the group rank's node is a member. The members on a node are neighbours in most
+// groups, so the search starts there.
+bool is_member(const PlacedGroup& placed, std::uint32_t near_group_rank, std::uint32_t gpu) {
+  if (placed.gpus.size() == placed.cluster.gpus().size()) return true;
+  const std::uint32_t around = placed.cluster.facts().gpus_per_node;
+  const std::size_t begin = near_group_rank - std::min(near_group_rank, around);
+  const std::size_t end = std::min<std::size_t>(placed.gpus.size(), near_group_rank + around);
+  const auto near = placed.gpus.subspan(begin, end - begin);
+  return std::ranges::find(near, gpu) != near.end() ||
+         std::ranges::find(placed.gpus, gpu) != placed.gpus.end();
+}
+
+// True if a message between nodes may change to the receiver's rail on the sender's node: NCCL
+// forwards it (PXN) only through a GPU of the same communicator. Two ranks may be a part of a
+// larger one, as in a message of a pipeline or of a collective played step by step.
+bool changes_rail(const PlacedGroup& placed, std::uint32_t from_group_rank,
+                  std::uint32_t to_group_rank) {
+  const Cluster& cluster = placed.cluster;
+  const std::uint32_t from = placed.gpus[from_group_rank];
+  const std::uint32_t to_local = cluster.local_index(placed.gpus[to_group_rank]);
+  const std::uint32_t forwards = from - cluster.local_index(from) + to_local;
+  return placed.gpus.size() == 2 || is_member(placed, from_group_rank, forwards);
+}
+
 }  // namespace
 
 Route hop_route(const PlacedGroup& placed, std::uint32_t from_group_rank,
@@ -30,9 +54,11 @@ Route hop_route(const PlacedGroup& placed, std::uint32_t from_group_rank,
   const std::uint32_t from = placed.gpus[from_group_rank];
   const std::uint32_t to = placed.gpus[to_group_rank];
   constexpr RouteDetail kParallelLinks = RouteDetail::ParallelLinks;
-  return crosses_nodes(placed, from_group_rank, to_group_rank)
-             ? placed.cluster.router().route_rail_aligned(from, to, kParallelLinks)
-             : placed.cluster.router().route(from, to, kParallelLinks);
+  const Router& router = placed.cluster.router();
+  const bool rail_aligned = crosses_nodes(placed, from_group_rank, to_group_rank) &&
+                            changes_rail(placed, from_group_rank, to_group_rank);
+  return rail_aligned ? router.route_rail_aligned(from, to, kParallelLinks)
+                      : router.route(from, to, kParallelLinks);
 }
 
 Seconds hop_latency(const PlacedGroup& placed, std::uint32_t from_group_rank,
@@ -40,9 +66,12 @@ Seconds hop_latency(const PlacedGroup& placed, std::uint32_t from_group_rank,
   const CollectiveLatency& latency = placed.cluster.facts().latency;
   const std::uint32_t from = placed.gpus[from_group_rank];
   const std::uint32_t to = placed.gpus[to_group_rank];
-  return crosses_nodes(placed, from_group_rank, to_group_rank)
-             ? latency.inter_step + placed.cluster.latency().extra_rail_aligned(from, to)
-             : latency.intra_step + placed.cluster.latency().extra(from, to);
+  const LatencyModel& distance = placed.cluster.latency();
+  if (!crosses_nodes(placed, from_group_rank, to_group_rank))
+    return latency.intra_step + distance.extra(from, to);
+  return latency.inter_step + (changes_rail(placed, from_group_rank, to_group_rank)
+                                   ? distance.extra_rail_aligned(from, to)
+                                   : distance.extra(from, to));
 }
 
 Seconds fabric_latency(const PlacedGroup& placed, std::span<const std::uint32_t> group_ranks) {

@@ -17,7 +17,8 @@
 namespace trainyard {
 
 // The route of bytes from one member to another. Between nodes it uses the rail of the receiver, as
-// NCCL does (PXN). A set of parallel links is one hop of the route.
+// NCCL does (PXN), if the GPU of this rail on the sender's node is a member; otherwise the sender's
+// own NIC. A set of parallel links is one hop of the route.
 [[nodiscard]] Route hop_route(const PlacedGroup& placed, std::uint32_t from_group_rank,
                               std::uint32_t to_group_rank);
 

@@ -66,6 +66,28 @@ Graphs graphs_of(const CommunicatorShape& shape) {
   return graphs;
 }
 
+// The node by which calls are tuned and timed: a collective is as fast as its slowest node.
+NodeView least_node(const CommunicatorShape& shape) {
+  NodeView least = shape.node;
+  least.sm = std::min(least.sm, shape.least_sm.value_or(least.sm));
+  for (const NodeView& other : shape.others) {
+    least.sm = std::min(least.sm, other.sm);
+    least.pcie = std::min(least.pcie, other.pcie);
+    if (usable_nvlink_rate(other) >= usable_nvlink_rate(least)) continue;
+    least.scale_up = other.scale_up;
+    least.nvlink = other.nvlink;
+    least.nvlink_wire = other.nvlink_wire;
+    least.nvlink_share = other.nvlink_share;
+  }
+  return least;
+}
+
+bool has_unlike_sm(const CommunicatorShape& shape) {
+  const std::uint32_t first = shape.node.sm;
+  return shape.least_sm.value_or(first) != first ||
+         std::ranges::any_of(shape.others, [&](const NodeView& node) { return node.sm != first; });
+}
+
 // Number of channels per peer. A peer over NVLink uses two channels for each of its links; over
 // PCIe two; over the network one for each NIC or for each 14 GB/s. All pairs use the minimum over
 // their kinds.
@@ -120,7 +142,8 @@ std::uint32_t worth_planning(const Communicator& made, CollectiveOp op, double b
 Communicator make_communicator(const CommunicatorShape& shape, const Options& options) {
   TY_CHECK(shape.ranks >= 2 && shape.nodes >= 1, shape.ranks, shape.nodes);
   TY_CHECK((shape.nodes > 1) == !shape.node.nics.empty(), shape.nodes, shape.node.nics.size());
-  Communicator made{.node = shape.node,
+  Communicator made{.node = least_node(shape),
+                    .unlike_sm = has_unlike_sm(shape),
                     .ranks = shape.ranks,
                     .nodes = shape.nodes,
                     .options = options,

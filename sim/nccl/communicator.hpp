@@ -55,13 +55,17 @@ struct CommunicatorShape {
   NodeView node = {};
   std::uint32_t ranks = 8;
   std::uint32_t nodes = 1;
-  // Other kinds of nodes, which have more NICs. Every graph is the minimum over all kinds.
+  // Other kinds of nodes, whose NICs are as fast or faster. Every graph is the minimum over all
+  // kinds, and so are the compute capability and the rates by which calls are tuned and timed.
   std::vector<NodeView> others = {};
+  // The least compute capability of all ranks; nothing: that of these nodes.
+  std::optional<std::uint32_t> least_sm = {};
   bool operator==(const CommunicatorShape&) const = default;
 };
 
 struct Communicator {
-  NodeView node = {};
+  NodeView node = {};      // the least of all nodes
+  bool unlike_sm = false;  // the ranks have several compute capabilities
   std::uint32_t ranks = 8;
   std::uint32_t nodes = 1;
   Options options = {};

@@ -145,16 +145,6 @@ bool is_inside(LinkKind kind) {
          kind == LinkKind::Socket;
 }
 
-// The usable fraction of a NIC's nominal rate.
-double port_share(const Cluster& cluster, const Route& route) {
-  for (const RouteHop& hop : route) {
-    const Link& link = cluster.link(hop.link);
-    if (link.kind == LinkKind::NicPort && link.nominal.value() > 0.0)
-      return link.capacity.value() / link.nominal.value();
-  }
-  return 1.0;
-}
-
 }  // namespace
 
 // Adds up the latencies of the wires from NIC to NIC. Links within a node are left out, because the
@@ -171,9 +161,7 @@ Network network_of(const PlacedGroup& placed, const Communicator& communicator) 
     if (!is_inside(link.kind))
       network.latency_us += 1e6 * hop.fraction * hop.parallel_count * link.latency.value();
   }
-  // The communicator's view has the nominal rates of the NICs.
-  for (const NodeNic& nic : communicator.node.nics) network.rate += nic.rate;
-  network.rate *= port_share(placed.cluster, route);
+  network.rate = usable_nic_rate(communicator.node);
   network.nics = static_cast<std::uint32_t>(communicator.node.nics.size());
   return network;
 }

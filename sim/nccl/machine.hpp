@@ -106,9 +106,9 @@ struct Parameter {
 [[nodiscard]] ProtocolModel protocol_model();
 [[nodiscard]] MessageModel message_model();
 
-// The network between the first member of the group and the last one on another node: the usable
-// rate of the NICs of the communicator's node (the one with the fewest members), and the latency of
-// the wires from NIC to NIC. A default value for a group on one node.
+// The network of the group: the usable rate of the NICs of the communicator's node, and the latency
+// of the wires from NIC to NIC between the first member and the last one on another node. A default
+// value for a group on one node.
 [[nodiscard]] Network network_of(const PlacedGroup& placed, const Communicator& communicator);
 
 struct Machine {

@@ -86,9 +86,7 @@ double link_share(const MachineModel& gpu, const Communicator& communicator) {
   const NodeView& node = communicator.node;
   if (node.gpus.size() < 2) return 1.0;
   if (node.scale_up == NodeView::ScaleUp::None) return std::min(1.0, node.pcie / gpu.link_rate);
-  const bool mesh = node.scale_up == NodeView::ScaleUp::FullMesh;
-  const double peers = mesh ? static_cast<double>(node.gpus.size()) - 1.0 : 1.0;
-  return node.nvlink * node.nvlink_share * peers / gpu.link_rate;
+  return usable_nvlink_rate(node) / gpu.link_rate;
 }
 
 double link_rate(const Machine& machine, const Communicator& communicator) {

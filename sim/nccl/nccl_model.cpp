@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/base/error.hpp"
 #include "sim/collectives/loads.hpp"
-#include "sim/collectives/placement.hpp"
 
 namespace trainyard::nccl {
 
 namespace {
+
+constexpr std::uint32_t kUnread = std::numeric_limits<std::uint32_t>::max();
 
 bool is_tuned(CollectiveOp op) {
   return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
@@ -36,70 +38,114 @@ void count_as_carried(Communicator& made) {
 }  // namespace
 
 NcclModel::NcclModel(const Cluster& cluster, Options options)
-    : cluster_(cluster),
-      options_(std::move(options)),
-      host_(host_facts(cluster.facts().gpu, cluster.facts().node)),
-      others_(cluster) {
+    : cluster_(cluster), options_(std::move(options)), others_(cluster) {
   options_.collnet = options_.collnet || cluster.facts().fabric_reduces;
+  host_ = facts_of(cluster.facts().gpu);
+}
+
+std::optional<HostFacts> NcclModel::facts_of(const std::string& profile) const {
+  std::optional<HostFacts> facts = host_facts(profile, cluster_.facts().node);
   // A GPU that NCCL's data do not contain can still be simulated if the options give its compute
   // capability.
-  if (!host_ && options_.sm) host_ = HostFacts{};
-  if (!host_) return;
+  if (!facts && options_.sm) facts = HostFacts{};
+  if (!facts) return {};
   if (options_.sm) {
-    host_->sm = *options_.sm;
-    host_->nvlink = nvlink_facts(*options_.sm);
+    facts->sm = *options_.sm;
+    facts->nvlink = nvlink_facts(*options_.sm);
   }
-  host_->cpu = options_.cpu.value_or(host_->cpu);
-  const auto measured = options_.machine ? machine_model(host_->sm) : std::nullopt;
+  facts->cpu = options_.cpu.value_or(facts->cpu);
+  return facts;
+}
+
+const std::optional<Machine>& NcclModel::machine_of(std::uint32_t sm) const {
+  const auto [entry, fresh] = machines_.try_emplace(sm);
+  const auto measured = fresh && options_.machine ? machine_model(sm) : std::nullopt;
   if (measured)
-    machine_ = Machine{.gpu = *measured,
-                       .protocols = protocol_model(),
-                       .messages = message_model(),
-                       .network = {}};
+    entry->second = Machine{.gpu = *measured,
+                            .protocols = protocol_model(),
+                            .messages = message_model(),
+                            .network = {}};
+  return entry->second;
 }
 
 PricedBy NcclModel::priced_by() const {
-  if (!machine_) return PricedBy::NoGpu;
-  const std::vector<std::uint32_t>& measured = machine_->gpu.measured_on;
+  if (!host_ || !machine_of(host_->sm)) return PricedBy::NoGpu;
+  const std::vector<std::uint32_t>& measured = machine_of(host_->sm)->gpu.measured_on;
   const bool here = std::find(measured.begin(), measured.end(), host_->sm) != measured.end();
   return here ? PricedBy::ThisGpu : PricedBy::ItsGeneration;
 }
 
 const Communicator& NcclModel::communicator(std::span<const std::uint32_t> gpus) const {
-  if (last_.communicator == nullptr || !std::ranges::equal(last_.gpus, gpus))
-    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_of_group(gpus)};
-  return *last_.communicator;
+  if (const Communicator* found = find_communicator(gpus)) return *found;
+  const auto unknown = std::ranges::find_if(
+      gpus, [&](std::uint32_t gpu) { return !facts_of(cluster_.gpu_kind(gpu).profile); });
+  throw RunError(
+      fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
+                  "another algorithm, such as ring)",
+                  describe(gpus), cluster_.gpu_kind(*unknown).profile));
 }
 
-const Communicator& NcclModel::communicator_of_group(std::span<const std::uint32_t> gpus) const {
-  if (!host_)
-    throw RunError(
-        fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
-                    "another algorithm, such as ring)",
-                    describe(gpus), cluster_.facts().gpu));
-  const PlacedGroup placed{.cluster = cluster_, .gpus = gpus};
-  const Placement placement = placement_of(placed);
-  const std::vector<NodeKind> kinds = node_kinds(placed, placement);
-  // Groups with the same local GPUs on each kind of node share a communicator, because it depends
-  // on nothing else.
-  std::vector<std::uint32_t> local;
-  for (const NodeKind& kind : kinds) {
-    local.push_back(static_cast<std::uint32_t>(kind.nics));
-    for (const std::uint32_t group_rank : kind.group_ranks)
-      local.push_back(cluster_.local_index(gpus[group_rank]));
+const Communicator* NcclModel::find_communicator(std::span<const std::uint32_t> gpus) const {
+  if (!host_ && !cluster_.has_mixed_gpus()) return nullptr;
+  if (!std::ranges::equal(last_.gpus, gpus))
+    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = communicator_of_group(gpus)};
+  return last_.communicator;
+}
+
+std::uint32_t NcclModel::links_number(std::uint32_t gpu) const {
+  links_of_gpu_.resize(cluster_.gpus().size(), kUnread);
+  std::uint32_t& number = links_of_gpu_[gpu];
+  if (number != kUnread) return number;
+  const auto [entry, fresh] = number_of_links_.try_emplace(
+      gpu_links(cluster_, gpu), static_cast<std::uint32_t>(gpus_.size()));
+  if (fresh) gpus_.push_back({.links = &entry->first, .facts = facts_of(entry->first.profile)});
+  return number = entry->second;
+}
+
+NcclModel::Shape NcclModel::shape_of(std::span<const std::uint32_t> gpus,
+                                     const Placement& placement) const {
+  // NCCL uses the minimum over all nodes, so the nodes with the fewest members determine the
+  // graphs.
+  const std::size_t fewest = placement.smallest();
+  std::uint32_t least_sm = std::numeric_limits<std::uint32_t>::max();
+  std::set<std::vector<std::uint32_t>> kinds;
+  std::vector<std::uint32_t> kind;
+  for (const std::vector<std::uint32_t>& node : placement.nodes) {
+    kind.clear();
+    for (const std::uint32_t group_rank : node) {
+      kind.push_back(links_number(gpus[group_rank]));
+      const std::optional<HostFacts>& facts = gpus_[kind.back()].facts;
+      least_sm = std::min(least_sm, facts ? facts->sm : 0);
+    }
+    if (node.size() == fewest) kinds.insert(kind);
   }
-  Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
-  if (const auto found = known_.find(shape); found != known_.end()) return *found->second;
-  CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
-                           .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
-  for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(placed, kind, *host_));
-  wanted.node = std::move(wanted.others.front());
-  wanted.others.erase(wanted.others.begin());
+  return {gpus.size(), placement.nodes.size(), least_sm, std::move(kinds)};
+}
+
+const Communicator* NcclModel::communicator_of_group(std::span<const std::uint32_t> gpus) const {
+  const Placement placement = placement_of({.cluster = cluster_, .gpus = gpus});
+  Shape shape = shape_of(gpus, placement);
+  const auto& [ranks, nodes, least_sm, kinds] = shape;
+  if (least_sm == 0) return nullptr;
+  if (const auto found = known_.find(shape); found != known_.end()) return found->second;
+  std::vector<NodeView> views;
+  for (const std::vector<std::uint32_t>& kind : kinds) {
+    std::vector<const GpuLinks*> members;
+    for (const std::uint32_t number : kind) members.push_back(gpus_[number].links);
+    const auto sm_of = [&](std::uint32_t number) { return gpus_[number].facts->sm; };
+    const HostFacts& facts = *gpus_[*std::ranges::min_element(kind, {}, sm_of)].facts;
+    NodeView view = node_view(members, nodes > 1 ? WithNics::Yes : WithNics::No, facts);
+    if (std::ranges::find(views, view) == views.end()) views.push_back(std::move(view));
+  }
+  std::ranges::stable_sort(views, {}, usable_nic_rate);
+  const CommunicatorShape wanted{.node = views.front(),
+                                 .ranks = static_cast<std::uint32_t>(ranks),
+                                 .nodes = static_cast<std::uint32_t>(nodes),
+                                 .others = {views.begin() + 1, views.end()},
+                                 .least_sm = least_sm};
   // CollNet requires the same number of members on every node.
-  const Communicator& communicator =
-      communicator_of(std::move(wanted), options_.collnet && placement.even());
-  known_.emplace(std::move(shape), &communicator);
-  return communicator;
+  const Communicator& communicator = communicator_of(wanted, options_.collnet && placement.even());
+  return known_.emplace(std::move(shape), &communicator).first->second;
 }
 
 const Communicator& NcclModel::communicator_of(CommunicatorShape shape, bool collnet) const {
@@ -108,7 +154,7 @@ const Communicator& NcclModel::communicator_of(CommunicatorShape shape, bool col
   Options options = options_;
   options.collnet = collnet;
   Communicator communicator = make_communicator(shape, options);
-  if (!machine_) count_as_carried(communicator);
+  if (!machine_of(communicator.node.sm)) count_as_carried(communicator);
   made_.push_back({std::move(shape), collnet, std::move(communicator)});
   return made_.back().communicator;
 }
@@ -124,7 +170,7 @@ std::optional<Choice> NcclModel::choice(const Call& call,
   const bool eight_bit_float = dtype_of(call) == DataType::Fp8;
   const Machine* pace = machine(gpus);
   // The latency of the network is part of the key: groups that share a communicator can differ in
-  // it.
+  // it, but not in its rate.
   const Question question{&comm, op_of(call), bytes_of(call), eight_bit_float,
                           pace ? pace->network.latency_us : 0.0};
   const auto known = chosen_.find(question);
@@ -137,11 +183,11 @@ std::optional<Choice> NcclModel::choice(const Call& call,
 }
 
 const Machine* NcclModel::machine(std::span<const std::uint32_t> gpus) const {
-  if (!machine_) return nullptr;
-  const Communicator& comm = communicator(gpus);
+  const Communicator* comm = find_communicator(gpus);
+  if (comm == nullptr || !machine_of(comm->node.sm)) return nullptr;
   if (!last_.machine) {
-    last_.machine = machine_;
-    last_.machine->network = network_of({.cluster = cluster_, .gpus = gpus}, comm);
+    last_.machine = machine_of(comm->node.sm);
+    last_.machine->network = network_of({.cluster = cluster_, .gpus = gpus}, *comm);
   }
   return &*last_.machine;
 }
@@ -149,9 +195,10 @@ const Machine* NcclModel::machine(std::span<const std::uint32_t> gpus) const {
 std::vector<Phase> NcclModel::exchange(const Call& call,
                                        std::span<const std::uint32_t> gpus) const {
   std::vector<Phase> phases = others_.phases(with_algorithm(call, "direct"), gpus);
-  if (!machine_ || phases.size() != 1) return phases;
+  const Machine* pace = machine(gpus);
+  if (pace == nullptr || phases.size() != 1) return phases;
   const auto bytes = static_cast<double>(bytes_of(call));
-  const Prediction price = exchange_time(*machine(gpus), communicator(gpus), op_of(call), bytes);
+  const Prediction price = exchange_time(*pace, communicator(gpus), op_of(call), bytes);
   Phase& phase = phases.front();
   phase.latency = Seconds{price.latency_us * 1e-6};
   // The prediction is the time of the busiest GPU, so the cap of all flows is the rate of the
@@ -190,7 +237,8 @@ Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) 
 std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.phases(call, gpus);
   if (!is_tuned(op_of(call))) return exchange(call, gpus);
-  if (!host_ && options_.allow_fallback) return others_.phases(stand_in(call, gpus), gpus);
+  if (options_.allow_fallback && find_communicator(gpus) == nullptr)
+    return others_.phases(stand_in(call, gpus), gpus);
   return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
                static_cast<double>(bytes_of(call)));
 }
@@ -198,7 +246,8 @@ std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint
 SelectedAlgorithm NcclModel::selected_algorithm(const Call& call,
                                                 std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.selected_algorithm(call, gpus);
-  if (!host_ && (options_.allow_fallback || !is_tuned(op_of(call))))
+  const bool may_stand_in = options_.allow_fallback || !is_tuned(op_of(call));
+  if (may_stand_in && find_communicator(gpus) == nullptr)
     return others_.selected_algorithm(stand_in(call, gpus), gpus);
   if (const auto chosen = choice(call, gpus))
     return {.algorithm = std::string(to_string(chosen->method.algorithm)),
@@ -215,7 +264,8 @@ SelectedAlgorithm NcclModel::selected_algorithm(const Call& call,
 std::string NcclModel::stepwise_name(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return std::string(algorithm_of(call));
   if (!is_tuned(op_of(call))) return "direct";
-  if (!host_ && options_.allow_fallback) return std::string(algorithm_of(stand_in(call, gpus)));
+  if (options_.allow_fallback && find_communicator(gpus) == nullptr)
+    return std::string(algorithm_of(stand_in(call, gpus)));
   const Choice chosen = *choice(call, gpus);
   const auto name = stepwise_algorithm(chosen, communicator(gpus).nodes > 1);
   if (name) return *name;

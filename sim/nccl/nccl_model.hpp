@@ -16,12 +16,14 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
+#include "sim/collectives/placement.hpp"
 #include "sim/nccl/machine.hpp"
 
 namespace trainyard::nccl {
@@ -54,7 +56,7 @@ class NcclModel final : public CommunicationModel {
   NcclModel(NcclModel&&) = default;
   NcclModel& operator=(NcclModel&&) = delete;
 
-  // If the cluster's GPUs are not NVIDIA's and the options do not give a compute capability: throws
+  // If GPUs of the group are not NVIDIA's and the options do not give a compute capability: throws
   // RunError, or with Options::allow_fallback uses the registered ring or tree, whichever is
   // faster for the call on an idle fabric (chain or direct for the operations without a ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
@@ -75,22 +77,28 @@ class NcclModel final : public CommunicationModel {
   [[nodiscard]] std::string stepwise_name(const Call& call,
                                           std::span<const std::uint32_t> gpus) const;
 
-  // NCCL's data about the GPUs and the host of the cluster; nothing for other GPUs.
+  // NCCL's data about the usual GPUs and the host of the cluster; nothing for other GPUs.
   [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
 
-  // The origin of the measurements that determine the times.
+  // The origin of the measurements that determine the times on the usual GPUs of the cluster.
   [[nodiscard]] PricedBy priced_by() const;
 
   // The communicator of a group of two or more.
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
 
  private:
-  // Number of ranks, number of nodes, and for each kind of node its NICs and the local indices of
-  // its GPUs.
-  using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
+  // A distinct GpuLinks of the cluster, and NCCL's data about the GPU.
+  struct KnownGpu {
+    const GpuLinks* links = nullptr;
+    std::optional<HostFacts> facts = {};
+  };
+  // Number of ranks, number of nodes, least compute capability (0 if NCCL's data do not contain a
+  // GPU), and for each kind of node with the fewest members the numbers of its GPUs in gpus_.
+  using Shape =
+      std::tuple<std::size_t, std::size_t, std::uint32_t, std::set<std::vector<std::uint32_t>>>;
 
   // Communicator, operation, bytes, whether the type is an 8-bit float, and the latency of the
-  // network.
+  // network. The rate of the network is that of the communicator's node.
   using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool, double>;
 
   // True if NCCL chooses the algorithm of the call. False for other algorithms and for groups of
@@ -102,7 +110,18 @@ class NcclModel final : public CommunicationModel {
   // The machine model of the group, valid until the next call with another group; nullptr if NCCL's
   // tuning model computes the time.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
-  [[nodiscard]] const Communicator& communicator_of_group(
+  // NCCL's data about a GPU as the options change them.
+  [[nodiscard]] std::optional<HostFacts> facts_of(const std::string& profile) const;
+  // The machine model of a compute capability without its network; nothing if NCCL's tuning model
+  // computes the time.
+  [[nodiscard]] const std::optional<Machine>& machine_of(std::uint32_t sm) const;
+  // The number of the GPU's links in gpus_.
+  [[nodiscard]] std::uint32_t links_number(std::uint32_t gpu) const;
+  [[nodiscard]] Shape shape_of(std::span<const std::uint32_t> gpus,
+                               const Placement& placement) const;
+  // The communicator of a group; nullptr if NCCL's data do not contain one of its GPUs.
+  [[nodiscard]] const Communicator* find_communicator(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator* communicator_of_group(
       std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_of(CommunicatorShape shape, bool collnet) const;
   // The phases of the registered direct exchange, with the times of the machine model.
@@ -116,9 +135,8 @@ class NcclModel final : public CommunicationModel {
   struct LastGroup {
     std::vector<std::uint32_t> gpus = {};
     const Communicator* communicator = nullptr;
-    std::optional<Machine> machine = {};
+    std::optional<Machine> machine = {};  // with the network of the group
   };
-  std::optional<Machine> machine_;  // for any group; its network is not set
   mutable LastGroup last_;
   AlgorithmModel others_;
   // Communicators by their parameters: the groups on all rails of a node share one.
@@ -128,7 +146,11 @@ class NcclModel final : public CommunicationModel {
     Communicator communicator;
   };
   mutable std::list<Made> made_;
-  mutable std::map<Shape, const Communicator*> known_;  // points into made_
+  mutable std::map<Shape, const Communicator*> known_;                // points into made_
+  mutable std::map<std::uint32_t, std::optional<Machine>> machines_;  // by compute capability
+  mutable std::map<GpuLinks, std::uint32_t> number_of_links_;         // indices of gpus_
+  mutable std::vector<KnownGpu> gpus_;               // points into number_of_links_
+  mutable std::vector<std::uint32_t> links_of_gpu_;  // by GPU of the cluster, once it is queried
   mutable std::map<Question, Choice> chosen_;
   mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
@@ -31,70 +31,75 @@ std::optional<Value> by_prefix(const nlohmann::ordered_json& table, const std::s
   return best;
 }
 
-// Connection of devices to the host: the number of the PCIe switch and of the CPU of a device,
-// counted from 0 in the order of the queries.
-class HostSide {
+// The link of the device to a device of this kind on the host.
+std::optional<Link> host_link(const Topology& cluster, DeviceId from, DeviceKind kind) {
+  for (const Link& link : cluster.links_from(from)) {
+    const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
+    if (wired && cluster.device(link.to).kind == kind) return link;
+  }
+  return {};
+}
+
+// A GPU with a direct link to its NIC counts as being on one switch with it.
+DeviceId switch_of(const Topology& cluster, DeviceId device) {
+  for (const DeviceKind above : {DeviceKind::PcieSwitch, DeviceKind::Nic})
+    if (const auto link = host_link(cluster, device, above)) return link->to;
+  return device;
+}
+
+// The CPU above the device's PCIe switch, or else the CPU to which the device itself is connected.
+std::optional<DeviceId> cpu_of(const Topology& cluster, DeviceId device, DeviceId pcie_switch) {
+  for (const DeviceId at : {pcie_switch, device})
+    if (const auto link = host_link(cluster, at, DeviceKind::Cpu)) return link->to;
+  return {};
+}
+
+// Rate in GB/s of the first link of this kind; 0 if there is none.
+double rate_of(const Topology& cluster, DeviceId device, LinkKind kind) {
+  for (const Link& link : cluster.links_from(device))
+    if (link.kind == kind) return link.capacity.value() / kGiga;
+  return 0.0;
+}
+
+HostPort host_port(const Topology& cluster, DeviceId device, DeviceId first) {
+  const DeviceId pcie_switch = switch_of(cluster, device);
+  HostPort port{.pcie_switch = pcie_switch - first,
+                .pcie = rate_of(cluster, device, LinkKind::Pcie)};
+  if (const auto cpu = cpu_of(cluster, device, pcie_switch)) {
+    port.cpu = *cpu - first;
+    port.socket = rate_of(cluster, *cpu, LinkKind::Socket);
+  }
+  return port;
+}
+
+GpuLinks::Nic nic_links(const Topology& cluster, DeviceId nic, DeviceId first) {
+  GpuLinks::Nic links{.number = nic - first, .host = host_port(cluster, nic, first)};
+  for (const Link& link : cluster.links_from(nic)) {
+    if (link.kind != LinkKind::NicPort) continue;
+    links.rate += link.nominal.value() / kGiga;
+    if (link.nominal.value() > 0.0)
+      links.share = std::min(links.share, link.capacity.value() / link.nominal.value());
+  }
+  return links;
+}
+
+// Numbers devices from 0 in the order of the queries.
+class Numbers {
  public:
-  explicit HostSide(const Cluster& cluster) : cluster_(cluster) {}
-
-  // A GPU with a direct link to its NIC counts as being on one switch with it.
-  std::uint32_t pcie_switch(DeviceId device) { return numbered(switches_, switch_device(device)); }
-
-  std::uint32_t socket(DeviceId device) {
-    const std::optional<DeviceId> cpu = cpu_of(device);
-    return cpu ? numbered(sockets_, *cpu) : 0;
-  }
-
-  // Rate from the device's CPU to another CPU of the server, in GB/s; 0 if there is none.
-  double socket_rate(DeviceId device) const {
-    const std::optional<DeviceId> cpu = cpu_of(device);
-    if (!cpu) return 0.0;
-    for (const Link& link : cluster_.links_from(*cpu))
-      if (link.kind == LinkKind::Socket) return link.capacity.value() / kGiga;
-    return 0.0;
-  }
-
-  double pcie_rate(DeviceId device) const {
-    for (const Link& link : cluster_.links_from(device))
-      if (link.kind == LinkKind::Pcie) return link.capacity.value() / kGiga;
-    return 0.0;
-  }
-
-  bool has_chip_to_chip(DeviceId gpu) const {
-    const std::optional<Link> link = link_to(gpu, DeviceKind::Cpu);
-    return link && link->kind == LinkKind::ChipToChip;
+  std::uint32_t operator[](std::uint32_t device) {
+    return numbers_.emplace(device, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
 
  private:
-  std::optional<Link> link_to(DeviceId from, DeviceKind kind) const {
-    for (const Link& link : cluster_.links_from(from)) {
-      const bool wired = link.kind == LinkKind::Pcie || link.kind == LinkKind::ChipToChip;
-      if (wired && cluster_.device(link.to).kind == kind) return link;
-    }
-    return {};
-  }
+  std::map<std::uint32_t, std::uint32_t> numbers_;
+};
 
-  // The CPU above the device's PCIe switch, or else the CPU to which the device itself is
-  // connected.
-  std::optional<DeviceId> cpu_of(DeviceId device) const {
-    for (const DeviceId at : {switch_device(device), device})
-      if (const auto link = link_to(at, DeviceKind::Cpu)) return link->to;
-    return {};
-  }
-
-  DeviceId switch_device(DeviceId device) const {
-    if (const auto link = link_to(device, DeviceKind::PcieSwitch)) return link->to;
-    if (const auto link = link_to(device, DeviceKind::Nic)) return link->to;
-    return device;
-  }
-
-  static std::uint32_t numbered(std::map<DeviceId, std::uint32_t>& numbers, DeviceId device) {
-    return numbers.emplace(device, static_cast<std::uint32_t>(numbers.size())).first->second;
-  }
-
-  const Cluster& cluster_;
-  std::map<DeviceId, std::uint32_t> switches_;
-  std::map<DeviceId, std::uint32_t> sockets_;
+// Devices that are connected to no CPU count as being on the first one.
+struct HostNumbers {
+  Numbers switches = {};
+  Numbers cpus = {};
+  std::uint32_t pcie_switch(const HostPort& port) { return switches[port.pcie_switch]; }
+  std::uint32_t socket(const HostPort& port) { return port.cpu ? cpus[*port.cpu] : 0; }
 };
 
 using Json = nlohmann::ordered_json;
@@ -125,55 +130,69 @@ double of_generation(const Json& table, std::uint32_t sm) {
 // Number of NVLinks that NCCL finds in a wire: the number of its cables. A wire with one cable
 // represents a set of parallel links that the cluster does not describe: all links of the GPU, or
 // an equal part of them for each peer.
-double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
+double links_of(const GpuLinks::NvLink& link, std::size_t wires, const NvLinkFacts& facts) {
   if (link.cables > 1) return link.cables;
   return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
 }
 
 // Sets NCCL's NVLink rate, which is the number of links times a fixed rate of the generation, and
-// the ratio of the real rate to it (nvlink_share), which only the time model uses.
-void read_scale_up(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
-                   const NvLinkFacts& facts, NodeView& view) {
+// the ratio of the real rate to it (nvlink_share), which only the time model uses. The slowest wire
+// represents all, because a collective is as fast as its slowest GPU. In a mesh, wires to other
+// members come first.
+void read_scale_up(std::span<const GpuLinks* const> members, const NvLinkFacts& facts,
+                   NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
-  // The links of the first GPU represent those of all GPUs of the node.
-  const DeviceId gpu = placed.cluster.gpus()[placed.gpus[group_ranks.front()]];
-  std::vector<Link> wires;
-  for (const Link& link : placed.cluster.links_from(gpu))
-    if (link.kind == LinkKind::NvLink) wires.push_back(link);
-  if (wires.empty()) return;
-  const Link& link = wires.front();
-  const bool to_switch = placed.cluster.device(link.to).kind == DeviceKind::NvSwitch;
-  view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
-  const double carried = link.capacity.value() / kGiga;
-  const double links = links_of(link, wires.size(), facts);
-  view.nvlink = facts.rate > 0.0 ? facts.rate * links : carried;
+  const auto leads_out = [&](const GpuLinks::NvLink& link) {
+    return link.peer && std::ranges::find(members, *link.peer, &GpuLinks::number) == members.end();
+  };
+  const auto order = [&](const GpuLinks::NvLink& link) {
+    return std::pair(leads_out(link), link.rate);
+  };
+  const GpuLinks::NvLink* slowest = nullptr;
+  std::size_t wires = 0;
+  for (const GpuLinks* gpu : members) {
+    if (gpu->nvlinks.empty()) return;
+    const auto link = std::ranges::min_element(gpu->nvlinks, {}, order);
+    if (slowest != nullptr && order(*link) >= order(*slowest)) continue;
+    slowest = &*link;
+    wires = gpu->nvlinks.size();
+  }
+  view.scale_up = slowest->peer ? NodeView::ScaleUp::FullMesh : NodeView::ScaleUp::NvSwitch;
+  const double links = links_of(*slowest, wires, facts);
+  view.nvlink = facts.rate > 0.0 ? facts.rate * links : slowest->rate;
   view.nvlink_wire = view.nvlink / links;
-  view.nvlink_share = carried / view.nvlink;
-}
-
-double port_rate(const Cluster& cluster, DeviceId nic) {
-  double rate = 0.0;
-  for (const Link& link : cluster.links_from(nic))
-    if (link.kind == LinkKind::NicPort) rate += link.nominal.value() / kGiga;
-  return rate;
+  view.nvlink_share = slowest->rate / view.nvlink;
 }
 
 // Adds each NIC once, although several members may share it.
-void read_nics(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
-               HostSide& host, NodeView& view) {
-  std::vector<DeviceId> seen;
-  for (const std::uint32_t group_rank : group_ranks) {
-    const DeviceId nic = placed.cluster.nic_of_gpu()[placed.gpus[group_rank]];
-    if (std::find(seen.begin(), seen.end(), nic) != seen.end()) continue;
-    seen.push_back(nic);
-    view.pcie = std::max(view.pcie, host.pcie_rate(nic));
-    view.nics.push_back({.rate = port_rate(placed.cluster, nic),
-                         .pcie_switch = host.pcie_switch(nic),
-                         .socket = host.socket(nic)});
+void read_nics(std::span<const GpuLinks* const> members, HostNumbers& host, NodeView& view) {
+  std::vector<std::uint32_t> seen;
+  for (const GpuLinks* gpu : members) {
+    const GpuLinks::Nic& nic = *gpu->nic;
+    if (std::ranges::find(seen, nic.number) != seen.end()) continue;
+    seen.push_back(nic.number);
+    view.pcie = std::max(view.pcie, nic.host.pcie);
+    view.nic_share = std::min(view.nic_share, nic.share);
+    view.nics.push_back({.rate = nic.rate,
+                         .pcie_switch = host.pcie_switch(nic.host),
+                         .socket = host.socket(nic.host)});
   }
 }
 
 }  // namespace
+
+double usable_nic_rate(const NodeView& node) {
+  double rate = 0.0;
+  for (const NodeNic& nic : node.nics) rate += nic.rate;
+  return rate * node.nic_share;
+}
+
+double usable_nvlink_rate(const NodeView& node) {
+  if (node.scale_up == NodeView::ScaleUp::None) return 0.0;
+  const bool mesh = node.scale_up == NodeView::ScaleUp::FullMesh;
+  const double peers = mesh ? static_cast<double>(node.gpus.size()) - 1.0 : 1.0;
+  return node.nvlink * node.nvlink_share * peers;
+}
 
 NvLinkFacts nvlink_facts(std::uint32_t sm) {
   const Json& nvlink = topology().at("nvlink");
@@ -192,46 +211,54 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
                    .cpu_is_known = !vendor.empty()};
 }
 
-std::vector<NodeKind> node_kinds(const PlacedGroup& placed, const Placement& placement) {
-  TY_CHECK(!placement.nodes.empty());
-  // NCCL uses the minimum over all nodes, so the nodes with the fewest members determine the
-  // graphs.
-  const std::size_t least = placement.smallest();
-  std::map<std::size_t, const std::vector<std::uint32_t>*> by_nics;
-  for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
-    if (group_ranks.size() > least) continue;
-    std::set<DeviceId> nics;
-    if (placement.nodes.size() > 1)
-      for (const std::uint32_t group_rank : group_ranks)
-        nics.insert(placed.cluster.nic_of_gpu()[placed.gpus[group_rank]]);
-    // The first node with this number of NICs represents its kind.
-    by_nics.try_emplace(nics.size(), &group_ranks);
+GpuLinks gpu_links(const Topology& cluster, std::uint32_t gpu) {
+  const DeviceId device = cluster.gpus()[gpu];
+  const DeviceId first = cluster.gpus()[gpu - cluster.local_index(gpu)];
+  GpuLinks links{.profile = cluster.gpu_kind(gpu).profile,
+                 .number = device - first,
+                 .host = host_port(cluster, device, first)};
+  const std::optional<Link> to_cpu = host_link(cluster, device, DeviceKind::Cpu);
+  links.chip_to_chip = to_cpu && to_cpu->kind == LinkKind::ChipToChip;
+  for (const Link& link : cluster.links_from(device)) {
+    if (link.kind != LinkKind::NvLink) continue;
+    const bool to_switch = cluster.device(link.to).kind == DeviceKind::NvSwitch;
+    links.nvlinks.push_back({.peer = to_switch ? std::nullopt : std::optional(link.to - first),
+                             .rate = link.capacity.value() / kGiga,
+                             .cables = link.cables});
   }
-  std::vector<NodeKind> kinds;
-  for (const auto& [nics, group_ranks] : by_nics)
-    kinds.push_back({.group_ranks = *group_ranks, .nics = nics});
-  return kinds;
+  if (!cluster.nic_of_gpu().empty())
+    links.nic = nic_links(cluster, cluster.nic_of_gpu()[gpu], first);
+  return links;
 }
 
-NodeView node_view(const PlacedGroup& placed, const NodeKind& kind, const HostFacts& facts) {
+NodeView node_view(std::span<const GpuLinks* const> members, WithNics with_nics,
+                   const HostFacts& facts) {
   NodeView view;
   view.sm = facts.sm;
   view.cpu = facts.cpu;
-  HostSide host(placed.cluster);
-  for (const std::uint32_t group_rank : kind.group_ranks) {
-    const DeviceId gpu = placed.cluster.gpus()[placed.gpus[group_rank]];
-    view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
-    view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
-    view.socket = std::max(view.socket, host.socket_rate(gpu));
-    view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
+  HostNumbers host;
+  for (const GpuLinks* gpu : members) {
+    view.gpus.push_back(
+        {.pcie_switch = host.pcie_switch(gpu->host), .socket = host.socket(gpu->host)});
+    view.pcie = std::max(view.pcie, gpu->host.pcie);
+    view.socket = std::max(view.socket, gpu->host.socket);
+    view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || gpu->chip_to_chip;
   }
-  read_scale_up(placed, kind.group_ranks, facts.nvlink, view);
-  if (kind.nics > 0) read_nics(placed, kind.group_ranks, host, view);
+  read_scale_up(members, facts.nvlink, view);
+  if (with_nics == WithNics::Yes) read_nics(members, host, view);
   return view;
 }
 
 NodeView node_view(const PlacedGroup& placed, const HostFacts& facts) {
-  return node_view(placed, node_kinds(placed, placement_of(placed)).front(), facts);
+  const Placement placement = placement_of(placed);
+  const auto node =
+      std::ranges::min_element(placement.nodes, {}, &std::vector<std::uint32_t>::size);
+  std::vector<GpuLinks> links;
+  for (const std::uint32_t group_rank : *node)
+    links.push_back(gpu_links(placed.cluster, placed.gpus[group_rank]));
+  std::vector<const GpuLinks*> members;
+  for (const GpuLinks& gpu : links) members.push_back(&gpu);
+  return node_view(members, placement.nodes.size() > 1 ? WithNics::Yes : WithNics::No, facts);
 }
 
 NodeView switched_node(const SwitchedNode& shape) {

@@ -10,15 +10,16 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
-#include "sim/collectives/placement.hpp"
 #include "sim/nccl/options.hpp"
 
 namespace trainyard::nccl {
@@ -50,8 +51,14 @@ struct NodeView {
   bool nics_by_chip_to_chip = false;  // Grace: GPUs reach the host's NICs over C2C
   std::vector<NodeGpu> gpus = {};
   std::vector<NodeNic> nics = {};
+  double nic_share = 1.0;  // real rate of a NIC / its nominal rate; the least of all NICs
   bool operator==(const NodeView&) const = default;
 };
+
+// The real rate of all NICs together: each carries an equal share, so the slowest sets the pace.
+[[nodiscard]] double usable_nic_rate(const NodeView& node);
+// The real rate of a GPU's NVLink to all its peers; 0 if there is none.
+[[nodiscard]] double usable_nvlink_rate(const NodeView& node);
 
 // The vendors' names in the data of this folder.
 inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
@@ -75,24 +82,51 @@ struct HostFacts {
 // not NVIDIA's.
 [[nodiscard]] std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node);
 
-// A kind of node in a group: the members on one node of this kind, and the number of NICs through
-// which they send.
-struct NodeKind {
-  std::vector<std::uint32_t> group_ranks = {};  // on a representative node
-  std::size_t nics = 0;                         // 0 if the group is on one node
+// How a device is connected to the host. Devices have numbers relative to the first GPU of their
+// node.
+struct HostPort {
+  std::uint32_t pcie_switch = 0;  // the NIC if it has a direct link to the GPU
+  std::optional<std::uint32_t> cpu = {};
+  double pcie = 0.0;
+  double socket = 0.0;  // rate from its CPU to another CPU of the server; 0 if there is none
+  auto operator<=>(const HostPort&) const = default;
 };
-// The kinds among the nodes that have the fewest members, sorted by their number of NICs, the
-// fewest first (as on a node with a dead NIC).
-[[nodiscard]] std::vector<NodeKind> node_kinds(const PlacedGroup& placed,
-                                               const Placement& placement);
 
-// The view of one node. NCCL measures no rates. A NIC has its nominal rate, because NCCL reads the
-// speed of the port. An NVLink has NCCL's fixed rate for the GPU's generation, whatever its real
-// rate is. A wire with one cable represents a set of parallel links that the cluster does not
-// describe: all links that a GPU of this generation has, or an equal part of them for each peer.
-[[nodiscard]] NodeView node_view(const PlacedGroup& placed, const NodeKind& kind,
+// What NCCL reads of one GPU: its kind, and what its links and those of its NIC carry. It is equal
+// for GPUs at one place of equal nodes, so a node view depends only on the GpuLinks of its members.
+struct GpuLinks {
+  struct NvLink {
+    std::optional<std::uint32_t> peer = {};  // nothing for an NVSwitch
+    double rate = 0.0;
+    std::uint32_t cables = 1;
+    auto operator<=>(const NvLink&) const = default;
+  };
+  struct Nic {
+    std::uint32_t number = 0;
+    HostPort host = {};
+    double rate = 0.0;   // nominal rate of all ports
+    double share = 1.0;  // real rate / nominal rate
+    auto operator<=>(const Nic&) const = default;
+  };
+  std::string profile = {};
+  std::uint32_t number = 0;
+  HostPort host = {};
+  bool chip_to_chip = false;
+  std::vector<NvLink> nvlinks = {};
+  std::optional<Nic> nic = {};
+  auto operator<=>(const GpuLinks&) const = default;
+};
+[[nodiscard]] GpuLinks gpu_links(const Topology& cluster, std::uint32_t gpu);
+
+// The view of the node with these members. NCCL measures no rates. A NIC has its nominal rate,
+// because NCCL reads the speed of the port. An NVLink has NCCL's fixed rate for the GPU's
+// generation, whatever its real rate is; the slowest one represents all. A wire with one cable
+// represents a set of parallel links that the cluster does not describe: all links that a GPU of
+// this generation has, or an equal part of them for each peer.
+enum class WithNics : bool { No, Yes };  // a group on one node uses none
+[[nodiscard]] NodeView node_view(std::span<const GpuLinks* const> members, WithNics with_nics,
                                  const HostFacts& facts);
-// The view of node_kinds(placed).front().
+// The view of the first node among those with the fewest members.
 [[nodiscard]] NodeView node_view(const PlacedGroup& placed, const HostFacts& facts);
 
 // A node with g GPUs behind an NVSwitch and as many NICs (a rate of 0: no NICs), with `per_switch`

@@ -58,13 +58,14 @@ bool algorithm_offered(const Communicator& communicator, CollectiveOp op, Algori
   return false;  // not reached: every algorithm has a case
 }
 
-// LL128 needs 128-byte stores that arrive as a whole, which holds over NVLink and nearby NICs.
+// LL128 needs 128-byte stores that arrive as a whole, which holds over NVLink and nearby NICs, and
+// between GPUs of different generations from Hopper on.
 bool ll128_by_default(const Communicator& communicator, Algorithm algorithm) {
   const ChannelGraph& graph =
       algorithm == Algorithm::Tree ? communicator.graphs.tree : communicator.graphs.ring;
   const PathType farthest = communicator.node.sm >= 90 ? PathType::NicByPeer : PathType::Switches;
   return graph.type_inter <= farthest && graph.type_intra <= PathType::NvLinkByPeer &&
-         communicator.node.sm >= 70 &&
+         (communicator.node.sm >= 90 || !communicator.unlike_sm) && communicator.node.sm >= 70 &&
          communicator.node.sm <= communicator.constants.rules.ll128_newest_sm;
 }
 

@@ -27,8 +27,8 @@ bool left_out(const std::string& line) {
                      [&](const char* part) { return line.find(part) != std::string::npos; });
 }
 
-// A server runs until Ctrl-C, which must end it as it ends a run that is over. It is sent as soon as
-// the server tells its address.
+// A server runs until Ctrl-C, which must end it as it ends a run that is over. It is sent as soon
+// as the server tells its address.
 std::string with_an_end(const std::string& line) {
   if (!line.starts_with("trainyard serve")) return line;
   return "rm -f served; " + line + " >served & pid=$!\n" +

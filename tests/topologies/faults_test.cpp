@@ -143,6 +143,8 @@ TEST(Faults, RefusesWhatIsNotThere) {
   EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "node 3 nick 2"}}),
               AllOf(HasSubstr("/faults/0/device: there is no device \"node 3 nick 2\""),
                     HasSubstr("did you mean \"node 3 nic 2\"")));
+  EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "?"}}),
+              HasSubstr("`show topology --format dot` lists the devices"));
   EXPECT_THAT(faulty_refusal({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 3"}}),
               AllOf(HasSubstr("/faults/0/link: no link joins"), HasSubstr("leaf 2")));
   EXPECT_THAT(faulty_refusal({{.part = kRail, .rail = 8}}),

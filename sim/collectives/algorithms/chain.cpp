@@ -102,20 +102,36 @@ ChainPlan chain_plan(const PlacedGroup& placed, Bytes bytes, bool reduce) {
   return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
 }
 
+// The latencies of the hops of the slowest ring. The rings cross nodes at different hops but run at
+// the same time, so the group waits for the ring with the largest sum.
+std::vector<Seconds> slowest_ring(const PlacedGroup& placed, const std::vector<Ring>& rings) {
+  std::vector<Seconds> slowest;
+  Seconds longest;
+  for (const Ring& ring : rings) {
+    std::vector<Seconds> latencies;
+    Seconds sum;
+    for (std::size_t hop = 0; hop + 1 < ring.size(); ++hop) {
+      latencies.push_back(hop_latency(placed, ring[hop], ring[hop + 1]));
+      sum += latencies.back();
+    }
+    if (!slowest.empty() && sum <= longest) continue;
+    slowest = std::move(latencies);
+    longest = sum;
+  }
+  return slowest;
+}
+
 // One phase per step. While the pipeline fills, a step takes the latency of the hop that the first
 // chunk crosses, afterwards that of the slowest hop: sum over hops of (alpha + S/(CB)) +
 // (C-1)(alpha + S/(CB)).
 std::vector<Phase> chain_phases(const PlacedGroup& placed, Bytes bytes, const ChainPlan& plan) {
   const std::uint32_t hops = ranks_of(placed) - 1;
   const double chunk_bytes = bytes.value() / chain_pieces(placed, plan) * plan.pieces_per_chunk;
-  std::vector<Seconds> latencies(hops);
+  const std::vector<Ring> rings = cut_rings(placed, plan.reduce);
+  const std::vector<Seconds> latencies = slowest_ring(placed, rings);
   std::vector<std::vector<MultiLinkFlow>> flows;  // by ring and hop
   LoadSum loads(placed.cluster);
-  for (const Ring& ring : cut_rings(placed, plan.reduce)) {
-    for (std::uint32_t hop = 0; hop < hops; ++hop)
-      latencies[hop] = std::max(latencies[hop], hop_latency(placed, ring[hop], ring[hop + 1]));
-    flows.push_back(hop_flows(placed, ring, chunk_bytes, loads));
-  }
+  for (const Ring& ring : rings) flows.push_back(hop_flows(placed, ring, chunk_bytes, loads));
   const Seconds slowest = *std::ranges::max_element(latencies);
   std::vector<Phase> phases(hops + plan.chunks - 1);
   for (std::uint32_t step = 0; step < phases.size(); ++step) {

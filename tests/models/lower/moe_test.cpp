@@ -120,9 +120,8 @@ TEST(Experts, InputsOfBothProductsAreQuantised) {
   EXPECT_EQ(in_8_bits["expert_down_input_quantise"], in_8_bits["expert_down_gemm"]);
 }
 
-// Is the operand of every GEMM of latent attention and shared experts quantised, forward and backward,
-// where the recipe multiplies in 8 bits? Of projections and of the second GEMM of shared experts the
-// gradient is that of the layer's output.
+// Is the operand of every GEMM of latent attention and of shared experts quantised, forward and
+// backward, where the recipe multiplies in 8 bits?
 TEST(LatentAttention, OperandsAreQuantised) {
   TrainingPlan plan = plan_of(small_latent(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 2);
   plan.recipe = load_recipe("fp8_cached");

@@ -288,5 +288,17 @@ TEST(NcclRun, SettingsWithoutEffectAreNamed) {
             nullptr);
 }
 
+// Is a recipe for attention reported that has no effect on gathered keys?
+TEST(NcclRun, ARecipeWithoutEffectOnAttentionIsNamed) {
+  for (const auto& [exchange, named] :
+       {std::pair{"p2p", false}, {"a2a", false}, {"all_gather", true}}) {
+    Json document = small_document({.data = 4, .context = 2, .exchange = exchange});
+    document["cluster"]["node"] = "dgx_h100";
+    document["training"]["recipe"] = "fp8_attention";
+    const ScenarioRun run = simulate(load(document), {});
+    EXPECT_EQ(find_approximation(run, "attention_recipe_without_effect") != nullptr, named);
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -16,6 +16,7 @@ namespace trainyard {
 namespace {
 
 using namespace testing;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A ring all_reduce as a list of sends, with or without steps.
@@ -294,6 +295,38 @@ std::string all_pairs_xml() {
   return text + "</algo>";
 }
 
+// Is the input of an all_gather in place the GPU's own part of its output, and the output of a
+// reduce_scatter its own part of the input? Two GPUs with two chunks each: those of GPU 1 are
+// chunks 2 and 3. Each GPU sends the other two chunks and receives two.
+TEST(Msccl, InPlaceAGpuHasItsOwnPartOfTheBuffer) {
+  const auto step = [](const char* type, const char* buffer, int offset) {
+    const std::string at = std::to_string(offset);
+    return "<step type=\"" + std::string(type) + "\" srcbuf=\"" + buffer + "\" srcoff=\"" + at +
+           "\" dstbuf=\"" + buffer + "\" dstoff=\"" + at + "\" cnt=\"2\"/>";
+  };
+  const auto messages = [](const std::string& collective, const std::string& first,
+                           const std::string& second) {
+    return parse_msccl_xml("mine.xml",
+                           "<algo name=\"x\" coll=\"" + collective +
+                               "\" ngpus=\"2\" nchunksperloop=\"4\" inplace=\"1\">"
+                               "<gpu id=\"0\"><tb id=\"0\" send=\"1\" recv=\"1\">" +
+                               first +
+                               "</tb></gpu><gpu id=\"1\"><tb id=\"0\" send=\"0\" recv=\"0\">" +
+                               second + "</tb></gpu></algo>")
+        .messages;
+  };
+  const auto gathered = messages("allgather", step("s", "i", 0) + step("r", "o", 2),
+                                 step("s", "i", 0) + step("r", "o", 0));
+  ASSERT_EQ(gathered.size(), 2U);
+  EXPECT_THAT(gathered[0].scattered, ElementsAre(0, 1));
+  EXPECT_THAT(gathered[1].scattered, ElementsAre(2, 3));
+  const auto summed = messages("reduce_scatter", step("s", "i", 2) + step("rrc", "o", 0),
+                               step("s", "i", 0) + step("rrc", "o", 0));
+  ASSERT_EQ(summed.size(), 2U);
+  EXPECT_THAT(summed[0].scattered, ElementsAre(2, 3));
+  EXPECT_THAT(summed[1].scattered, ElementsAre(0, 1));
+}
+
 // Does an all-pairs program equal the two-shot algorithm?
 TEST(Msccl, AllPairsIsTheTwoShot) {
   const TemporaryFile file("allpairs.xml", all_pairs_xml());
@@ -398,6 +431,29 @@ TEST(CustomAlgorithm, AProgramWhoseBuffersFillTheMemoryIsRefusedWithTheFigure) {
   EXPECT_THAT(xml_problem(text + "</algo>"),
               HasSubstr("mine.xml: /algo: to follow 1048576 chunks on each of 1024 GPUs takes more "
                         "than 1 GiB"));
+}
+
+// Is the memory of messages free once they have arrived? 2^18 chunks of 72 bytes are 18 MiB, and
+// buffers have four times as much. GPU 0 sends all of them to GPU 1 and gets them back, 28 times:
+// one message is in flight at a time, while all 56 and the buffers have 1080 MiB.
+TEST(CustomAlgorithm, MessagesThatHaveArrivedTakeNoMemory) {
+  // slow: the limit of 1 GiB takes 15 million chunks
+  const std::string all = "srcoff=\"0\" dstoff=\"0\" cnt=\"262144\" ";
+  const std::string send = "<step type=\"s\" " + all;
+  const std::string receive = "<step type=\"r\" dstbuf=\"o\" " + all + "/>";
+  std::string first;
+  std::string second;
+  for (int round = 0; round < 28; ++round) {
+    first += send + "srcbuf=\"i\"/>" + receive;
+    second += receive + send + "srcbuf=\"o\"/>";
+  }
+  const SendPlan plan = parse_msccl_xml(
+      "mine.xml",
+      "<algo name=\"x\" coll=\"broadcast\" ngpus=\"2\" nchunksperloop=\"262144\"><gpu id=\"0\">"
+      "<tb id=\"0\" send=\"1\" recv=\"1\">" +
+          first + "</tb></gpu><gpu id=\"1\"><tb id=\"0\" send=\"0\" recv=\"0\">" + second +
+          "</tb></gpu></algo>");
+  EXPECT_EQ(plan.messages.size(), 56U);
 }
 
 }  // namespace

@@ -61,6 +61,24 @@ TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
 }
 
+// Are the bytes of a sender added in the order of its messages, whatever others send in between?
+// Doubles have no 2^53 + 1, so 2^53 + 1 + 1 bytes are 2^53, while 1 + 1 + 2^53 would be 2^53 + 2.
+TEST(Exchange, TheBytesOfASenderAreAddedInTheOrderOfItsMessages) {
+  const Cluster cluster = star(4);
+  const std::vector<std::uint32_t> gpus = gpus_of(4);
+  const double most = std::ldexp(1.0, 53);
+  const std::vector<Message> messages{{.from = 1, .to = 0, .bytes = 5.0},
+                                      {.from = 0, .to = 1, .bytes = most},
+                                      {.from = 1, .to = 2, .bytes = 5.0},
+                                      {.from = 0, .to = 2, .bytes = 1.0},
+                                      {.from = 0, .to = 3, .bytes = 1.0}};
+  const auto phases = phases_by_step({.cluster = cluster, .gpus = gpus}, messages, FlowOf::Sender);
+  ASSERT_EQ(phases.size(), 1U);
+  ASSERT_EQ(phases[0].flows.size(), 2U);
+  EXPECT_EQ(payload(phases[0].flows[0]), most);
+  EXPECT_EQ(payload(phases[0].flows[1]), 10.0);
+}
+
 // Do phases that are computed without messages load every flow as the messages do, to the digit?
 TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
   struct Row {

@@ -193,6 +193,22 @@ TEST(FluidStepwise, SubRingsAgreeAcrossNodes) {
   EXPECT_NEAR(times.stepwise, times.fluid, 1e-3 * times.fluid);
 }
 
+// Do both models of a chain agree across nodes of several ranks? The second of two chains over four
+// nodes of two begins with the root and ends at the other rank of its node: it crosses nodes four
+// times and stays within one three times. For a few bytes 4 x 14 + 3 x 3.4 = 66.2 us.
+TEST(FluidStepwise, AChainAgreesAcrossNodes) {
+  const Cluster cluster =
+      make_cluster({.nodes = 4, .gpus = 2, .nic = 48.5e9, .intra_us = 3.4, .inter_us = 14.0});
+  for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce}) {
+    const Pair few = run_both(cluster, one_collective(gpus_of(8), op, 128, "chain"), "simgrid");
+    EXPECT_NEAR(few.fluid, 66.2, 0.01) << to_string(op);
+    EXPECT_NEAR(few.stepwise, few.fluid, 0.01) << to_string(op);
+    const Workload large = one_collective(gpus_of(8), op, std::int64_t{1} << 30, "chain");
+    const Pair times = run_both(cluster, large, "simgrid");
+    EXPECT_NEAR(times.stepwise, times.fluid, 0.02 * times.fluid) << to_string(op);
+  }
+}
+
 // Do both models agree on a rail?
 TEST(FluidStepwise, ARailAgrees) {
   const Cluster cluster =

@@ -162,6 +162,23 @@ TEST(TreeBroadcast, TakesItsClosedForm) {
   }
 }
 
+// Are chains of too many messages refused? Each of n-1 hops passes on 64 chunks in a chain for each
+// of 128 NICs: at 512 ranks these are less than 2^22 = 4194304 messages, at 640 ranks more.
+TEST(ChainBroadcast, TooManyMessagesAreRefused) {
+  const auto* chain = find_algorithm(CollectiveOp::Broadcast, "chain");
+  for (const auto& [nodes, refused] : {std::pair{4U, false}, {5U, true}}) {
+    const Cluster cluster = make_cluster({.nodes = nodes, .gpus = 128});
+    const std::vector<std::uint32_t> gpus = gpus_of(128 * nodes);
+    const auto reason = chain->refusal({.cluster = cluster, .gpus = gpus});
+    ASSERT_EQ(reason.has_value(), refused) << nodes;
+    if (refused) {
+      EXPECT_EQ(*reason,
+                "640 ranks that pass on 64 chunks in each of 128 chains are 5234688 "
+                "messages, more than 4194304");
+    }
+  }
+}
+
 // Is a tree faster than a chain on many ranks? A chain needs 1 022 hops where a tree needs eleven.
 TEST(TreeBroadcast, BeatsTheChainOnManyRanks) {
   const Cluster cluster = star(256);

@@ -60,6 +60,20 @@ TEST(NodeLimited, DeepSeekV3CrossesLessThanFourCopies) {
   EXPECT_NEAR(crossing(*plain), bytes * 7.0 / 8.0, 1e-3);
 }
 
+// Does every message of a sender have a channel of its own, so that none waits for another? With
+// three nodes of two GPUs, GPU 0 sends to GPU 0 of the two other nodes and forwards to GPU 1 of its
+// own.
+TEST(NodeLimited, MessagesOfASenderHaveChannelsOfTheirOwn) {
+  const Cluster cluster = make_cluster({.nodes = 3, .gpus = 2});
+  const auto gpus = gpus_of(6);
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> sent;  // receiver and channel
+  for (const Message& message : find_algorithm(CollectiveOp::AllToAll, "node_limited")
+                                    ->messages({.cluster = cluster, .gpus = gpus}, Bytes{600.0}))
+    if (message.from == 0) sent.emplace_back(message.to, message.channel);
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> wanted{{2, 0}, {4, 1}, {1, 2}};
+  EXPECT_EQ(sent, wanted);
+}
+
 // Is the dispatch no faster than its SMs can copy? 8 H100s, 4 096 tokens of 7 168 fp8 numbers and
 // their scales: measured 491 us; NVLink alone would take 310 us.
 TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {

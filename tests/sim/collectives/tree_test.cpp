@@ -144,5 +144,29 @@ TEST(Tree, NodesOfAPatternAreLoadedEqually) {
   }
 }
 
+// Does a group send through the NICs of its members only? One rank of the first node broadcasts to
+// eight of the second: all of 8 GiB leave through its own NIC, though trees lead to other rails.
+TEST(Tree, SendsThroughTheNicsOfMembersOnly) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 8, .nic = 48e9});
+  const std::vector<std::uint32_t> gpus{0, 8, 9, 10, 11, 12, 13, 14, 15};
+  for (const char* name : {"tree", "chain"}) {
+    const CollectiveAlgorithm* algorithm = find_algorithm(CollectiveOp::Broadcast, name);
+    ASSERT_NE(algorithm, nullptr);
+    const std::vector<Phase> phases =
+        algorithm->phases({.cluster = cluster, .gpus = gpus}, Bytes{8.0 * kGibibyte});
+    const std::vector<double> bytes = bytes_on_links(cluster, phases);
+    for (const Link& link : cluster.links()) {
+      if (link.kind != LinkKind::NicPort || cluster.device(link.from).node != 0) continue;
+      const bool own = link.from == cluster.nic_of_gpu()[0];
+      EXPECT_NEAR(bytes[link.id], own ? 8.0 * kGibibyte : 0.0, 1.0) << name;
+    }
+  }
+  // Where the whole node is in the group, messages change rails within the node.
+  const std::vector<std::uint32_t> all = gpus_of(16);
+  const PlacedGroup placed{.cluster = cluster, .gpus = all};
+  EXPECT_EQ(hop_route(placed, 0, 13).front().link,
+            cluster.router().route_rail_aligned(0, 13).front().link);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -40,6 +40,13 @@ TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
   }
 }
 
+// Does the search end at half of the rate that it has found? NVLink of 44 GB/s carries one channel
+// of 40. Two of 20 are no better, and the next rate, 15, is below 0.49 of 40: four channels of 11,
+// which would carry 44, are not tried. The channel of 40 is split in two.
+TEST(GraphSearch, EndsAtHalfOfTheRateFound) {
+  expect_graph(search_graphs(switched_node({.nvlink = 44.0, .pcie = 24.0})).ring, 2, 20.0, 20.0);
+}
+
 // Are the types of paths correct?
 TEST(GraphSearch, TypesOfPaths) {
   EXPECT_EQ(search_graphs(a100_node(true)).ring.type_inter, PathType::OneSwitch);
@@ -88,6 +95,19 @@ TEST(NodeLinks, HaveNoPathToAGpuOutsideTheNode) {
   EXPECT_EQ(links.to_gpu(0, 7).type, PathType::NvLink);
   EXPECT_THROW(static_cast<void>(links.to_gpu(0, 8)), InternalError);
   EXPECT_THROW(static_cast<void>(links.to_gpu(8, 0)), InternalError);
+}
+
+// Do GPUs without NVLink reach each other over the host bridge of their CPU, and over the sockets
+// where they have different ones? Four GPUs with PCIe switches of their own, two on each CPU.
+TEST(NodeLinks, PathsOverPcieCrossTheHostBridgeOrTheSockets) {
+  NodeView node = switched_node({.gpus = 4, .nvlink = 0.0, .pcie = 24.0});
+  node.scale_up = NodeView::ScaleUp::None;
+  node.socket = 16.0;
+  const NodeLinks links(node);
+  EXPECT_EQ(links.to_gpu(0, 1).type, PathType::HostBridge);
+  EXPECT_EQ(links.to_gpu(0, 1).rate, 24.0);
+  EXPECT_EQ(links.to_gpu(1, 2).type, PathType::AcrossSockets);
+  EXPECT_EQ(links.to_gpu(1, 2).rate, 16.0);
 }
 
 // Do the ways from a GPU to a NIC and back share no wire? Each wire carries one direction.

@@ -121,6 +121,12 @@ TEST(MachineTime, MessagesThatMeetTheirReceiverDelayTheProxy) {
   // 1024 bytes of data are 2048 on the wire: no more than the threshold. Of four nodes, one is late
   // with a probability of 1 - 0.9^4.
   EXPECT_RELATIVE(time(32.0 * 2048.0), 5.0 + (31.0 - 8.0) * (1.0 - std::pow(0.9, 4)) * 20.0);
+  // A block that is cut into messages has messages of 32 KiB, which are 64 KiB on the wire, however
+  // long it is.
+  meets.network.rendezvous_bytes = 65536.0;
+  EXPECT_RELATIVE(time(3.2 * kMega),
+                  5.0 + (31.0 * 50000.0 / 32768.0 - 8.0) * (1.0 - std::pow(0.9, 4)) * 20.0);
+  meets.network.rendezvous_bytes = 2048.0;
   // A chunk of Simple has two slices of 32 KiB or more, and four of them are posted. Of 16
   // channels, two are on a NIC.
   const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 16);
@@ -170,6 +176,26 @@ TEST(MachineTime, DoublingsOfNodesAddTwoHopsToATree) {
   EXPECT_RELATIVE(time_us(h100(8), choice, bytes) - four, 2.0 * hop);
   EXPECT_RELATIVE(time_us(h100(16), choice, bytes) - four, 4.0 * hop);
   EXPECT_RELATIVE(time_us(h100(10), choice, bytes), time_us(h100(16), choice, bytes));
+}
+
+// Do chunks of a tree with LL128 get smaller until there are enough of them? NCCL halves 512 KiB to
+// 128 KiB while a channel has fewer than 64 times the depth, and then to 32 KiB while it has fewer
+// than 16 times. Two nodes of eight are (1 + 1 + 0.1 x 8) / 8 = 0.35 deep: 22.4 and 5.6 chunks.
+TEST(MachineTime, ChunksOfATreeOfLl128GetSmallerUntilThereAreEnough) {
+  const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Tree, Protocol::LL128}, 16);
+  constexpr double kKibi = 1024.0;
+  for (const auto& [of_channel, chunk] : {std::pair{16384.0, 512.0},
+                                          {8192.0, 256.0},
+                                          {1024.0, 128.0},
+                                          {512.0, 64.0},
+                                          {256.0, 32.0}}) {
+    const double bytes = 16.0 * of_channel * kKibi;
+    const double first = 16.0 * chunk * kKibi;
+    EXPECT_RELATIVE(time_us(h100(2), choice, bytes),
+                    5.0 + 14.0 * 2.0 + 2.0 * 7.0 + 14.0 * first / 300000.0 +
+                        2.0 * 0.5 * first / 375000.0 + 2.0 * (bytes - first) / 300000.0)
+        << of_channel << " KiB";
+  }
 }
 
 // Do messages of a tree meet their receiver? With LL and more bytes on the wire than the threshold,
@@ -344,7 +370,9 @@ TEST(MachineModel, ShippedForWhatWasMeasured) {
 TEST(MachineNetwork, IsThatOfTheCluster) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
-  const Network network = network_of({.cluster = cluster, .gpus = gpus}, h100(4));
+  const NcclModel communication(cluster, {});
+  const Network network =
+      network_of({.cluster = cluster, .gpus = gpus}, communication.communicator(gpus));
   EXPECT_EQ(network.nics, 8U);
   EXPECT_RELATIVE(network.rate, 8.0 * 48.5);
   EXPECT_GT(network.latency_us, 0.9);

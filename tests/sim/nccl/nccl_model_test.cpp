@@ -326,6 +326,69 @@ TEST(NcclModel, OtherGpusMayTakeRegisteredAlgorithms) {
               name);
 }
 
+// Two H100 nodes, of which some are of another type.
+Cluster with_others(const char* type, std::vector<std::uint32_t> nodes) {
+  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 2};
+  spec.others = {{.nodes = std::move(nodes), .node = load_node(type)}};
+  return build_cluster(spec);
+}
+
+// Are the GPUs of a group those that count, and not the usual ones of the cluster? Eight A100 have
+// no NVLS beside a node of H100 either.
+TEST(NcclModel, TheGpusOfTheGroupCount) {
+  const Cluster mixed = with_others("dgx_a100_80gb", {1});
+  const Cluster a100 = build_cluster({.node = load_node("dgx_a100_80gb")});
+  const Cluster h100 = build_cluster({.node = load_node("dgx_h100")});
+  const NcclModel communication(mixed, {});
+  const std::vector<std::uint32_t> other{8, 9, 10, 11, 12, 13, 14, 15};
+  const CollectiveCall call{.bytes = 1 << 28, .algorithm = "nccl"};
+  EXPECT_EQ(communication.label(call, gpus_of(8)), "nccl: NVLS/Simple, 16 channels");
+  EXPECT_EQ(communication.label(call, other), "nccl: Ring/Simple, 24 channels");
+  EXPECT_RELATIVE(time_of(mixed, communication.phases(call, gpus_of(8))),
+                  time_of(h100, NcclModel(h100, {}).phases(call, gpus_of(8))));
+  EXPECT_RELATIVE(time_of(mixed, communication.phases(call, other)),
+                  time_of(a100, NcclModel(a100, {}).phases(call, gpus_of(8))));
+}
+
+// Does a group over unlike nodes go at the pace of the slower node, whichever is the first one? Its
+// least compute capability is 80, also where that node has more members. Without LL128, which needs
+// GPUs of one capability, both nodes of A100 take as long.
+TEST(NcclModel, UnlikeNodesGoAtThePaceOfTheSlower) {
+  const Cluster a100 = build_cluster({.node = load_node("dgx_a100_80gb"), .nodes = 2});
+  const NcclModel slower(a100, {.protocols = parse_protocols("^LL128"), .cpu = CpuVendor::Intel});
+  for (const std::uint32_t node : {0U, 1U}) {
+    const Cluster mixed = with_others("dgx_a100_80gb", {node});
+    const NcclModel communication(mixed, {});
+    for (const CollectiveOp op :
+         {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::AllToAll}) {
+      for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 28}) {
+        const Call call = make_call(op, bytes, DataType::Bf16, "nccl");
+        EXPECT_RELATIVE(time_of(mixed, communication.phases(call, gpus_of(16))),
+                        time_of(a100, slower.phases(call, gpus_of(16))))
+            << node << " " << to_string(op) << " " << bytes;
+      }
+    }
+    std::vector<std::uint32_t> uneven = gpus_of(16);
+    uneven.erase(uneven.begin() + (node == 0 ? 8 : 0), uneven.begin() + (node == 0 ? 12 : 4));
+    EXPECT_EQ(communication.communicator(uneven).node.sm, 80U);
+    EXPECT_FALSE(communication.communicator(gpus_of(16)).graphs.nvls.has_value());
+  }
+}
+
+// Is only a group with GPUs of another maker refused, or replaced, in a cluster of H100?
+TEST(NcclModel, OnlyGroupsWithOtherGpusAreRefused) {
+  const Cluster mixed = with_others("mi300x", {1});
+  const CollectiveCall call{.bytes = 1 << 20, .algorithm = "nccl"};
+  const std::vector<std::uint32_t> other{8, 9, 10, 11, 12, 13, 14, 15};
+  const NcclModel strict(mixed, {});
+  EXPECT_EQ(strict.phases(call, gpus_of(8)).size(), 1U);
+  EXPECT_THROW((void)strict.phases(call, other), RunError);
+  EXPECT_THROW((void)strict.phases(call, gpus_of(16)), RunError);
+  const NcclModel lenient(mixed, {.allow_fallback = true});
+  EXPECT_EQ(lenient.label(call, gpus_of(8)), strict.label(call, gpus_of(8)));
+  EXPECT_EQ(lenient.label(call, other), lenient.stepwise_name(call, other));
+}
+
 // Does the release decide? For 1 MiB on eight B200, 2.18 takes NVLS, and 2.30 a ring, which is
 // quicker. A100's constants price an L40S, and none exist for a V100.
 TEST(NcclModel, TheReleaseDecides) {

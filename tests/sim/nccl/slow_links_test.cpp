@@ -1,5 +1,6 @@
 // NVLink slower than the rates of NCCL's search: it must be used at its rate, and a faster link
 // must never be worse.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -112,6 +113,72 @@ TEST(SlowLinks, AreUsedAtTheirRate) {
         EXPECT_LT(passes, 2.5) << some.nodes << " x " << some.type << " " << rate << " GB/s";
         EXPECT_NEAR(all_reduce_us(some, rate / 10.0, machine, kBytes) / time, 10.0, 0.3);
       }
+    }
+  }
+}
+
+// Four H100 nodes, where the links of one device carry three tenths.
+Cluster with_slow(const std::string& device) {
+  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 4};
+  spec.fabric.kind = fabric_named("rail_optimized");
+  if (!device.empty())
+    spec.faults = {{.part = Fault::Part::Device, .device = device, .capacity_factor = 0.3}};
+  return build_cluster(spec);
+}
+
+double group_us(const Cluster& cluster, const NcclModel& communication, CollectiveOp op,
+                const std::vector<std::uint32_t>& gpus) {
+  const CollectiveCall call{.op = op, .bytes = 1LL << 28, .algorithm = "nccl"};
+  return time_us(cluster, communication.phases(call, gpus));
+}
+
+std::vector<std::uint32_t> node_gpus(std::uint32_t node) {
+  std::vector<std::uint32_t> gpus = gpus_of(8);
+  for (std::uint32_t& gpu : gpus) gpu += 8 * node;
+  return gpus;
+}
+
+// Does a slow NIC slow only the groups that use it? Each of two ranks sends half of 256 MiB through
+// a NIC of 48.5 GB/s, in 2 767 us or more; at three tenths of the rate in 9 225 us or more.
+TEST(SlowLinks, ASlowNicSlowsOnlyTheGroupsThatUseIt) {
+  const std::vector<std::uint32_t> slow{0, 8};
+  const std::vector<std::uint32_t> other{16, 24};
+  const Cluster healthy = with_slow("");
+  const double usual = group_us(healthy, NcclModel(healthy, {}), CollectiveOp::AllGather, other);
+  EXPECT_GT(usual, (1 << 27) / 48.5e3);
+  EXPECT_LT(usual, 1.2 * (1 << 27) / 48.5e3);
+  for (const char* device : {"node 0 nic 0", "node 1 nic 0"}) {
+    const Cluster cluster = with_slow(device);
+    const NcclModel communication(cluster, {});
+    const double slowed = group_us(cluster, communication, CollectiveOp::AllGather, slow);
+    EXPECT_GT(slowed, (1 << 27) / (0.3 * 48.5e3));
+    EXPECT_LT(slowed, 1.2 * (1 << 27) / (0.3 * 48.5e3));
+    EXPECT_RELATIVE(group_us(cluster, communication, CollectiveOp::AllGather, other), usual);
+  }
+}
+
+// Is a GPU with slow NVLink as slow in any place, and does it slow only its own group?
+TEST(SlowLinks, ASlowGpuSlowsItsGroupAsMuchInAnyPlace) {
+  constexpr CollectiveOp kOp = CollectiveOp::AllReduce;
+  const Cluster healthy = with_slow("");
+  const double usual = group_us(healthy, NcclModel(healthy, {}), kOp, gpus_of(8));
+  const Cluster first = with_slow("node 0 gpu 0");
+  const double slowed = group_us(first, NcclModel(first, {}), kOp, gpus_of(8));
+  const auto predicted_us = [](const NcclModel& communication) {
+    const CollectiveCall call{.op = kOp, .bytes = 1LL << 28, .algorithm = "nccl"};
+    return communication.choice(call, gpus_of(32))->prediction.time_us(1LL << 28);
+  };
+  const double of_all_nodes = predicted_us(NcclModel(first, {}));
+  EXPECT_GT(slowed, 2.0 * usual);
+  for (const std::uint32_t node : {0U, 1U, 3U}) {
+    for (const std::uint32_t gpu : {0U, 3U, 7U}) {
+      SCOPED_TRACE(fmt::format("node {} gpu {}", node, gpu));
+      const Cluster cluster = with_slow(fmt::format("node {} gpu {}", node, gpu));
+      const NcclModel communication(cluster, {});
+      for (std::uint32_t other = 4; other-- > 0;)
+        EXPECT_RELATIVE(group_us(cluster, communication, kOp, node_gpus(other)),
+                        other == node ? slowed : usual);
+      EXPECT_RELATIVE(predicted_us(communication), of_all_nodes);
     }
   }
 }

@@ -117,6 +117,15 @@ TEST(Tuning, NicsLimitNvlsTreeFromThreeNodesOn) {
         << nodes;
 }
 
+// Do the NICs limit trees and PAT from three nodes on? A lone GPU has a tree of two channels, 48
+// GB/s within the node and 24 to its NIC. PAT has 0.75 of it: 72, and 36 from three nodes on.
+TEST(Tuning, NicsLimitPatFromThreeNodesOn) {
+  const NodeView node = switched_node({.gpus = 1, .nic = 50.0});
+  for (const auto& [nodes, rate] : {std::pair{2U, 72.0}, {3U, 36.0}, {4U, 36.0}})
+    EXPECT_NEAR(estimate(of_nodes(node, nodes, {}), kAllGather, kPat)->bus_rate, rate, 1e-9)
+        << nodes;
+}
+
 // What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values
 // and a third where it only passes them on within a node; since then half for both. 8 of 24
 // channels have 120 of 360 GB/s, below the 141 that LL reaches at most.
@@ -303,6 +312,16 @@ TEST(Channels, NumberOfTheCommunicator) {
   EXPECT_EQ(h100(4).p2p_channels_per_peer, 4U);
   EXPECT_EQ(h100(1, {.channels_most = 8}).channels, 8U);
   EXPECT_EQ(h100(1, {.channels_least = 32}).channels, 32U);
+}
+
+// Are the channels of fast rings between nodes duplicated once more from Hopper on? Six GPUs with
+// NICs of 50 GB/s have six rings of 48, more than 45: 6 x 2 x 2, and 6 x 2 on a GPU before Hopper.
+TEST(Channels, FastRingsBetweenNodesAreDuplicatedOnceMore) {
+  for (const auto& [sm, channels] : {std::pair{89U, 12U}, {90U, 24U}}) {
+    const Communicator comm = of_nodes(switched_node({.gpus = 6, .sm = sm, .nic = 50.0}), 2, {});
+    EXPECT_EQ(comm.graphs.ring.intra, 48.0) << sm;
+    EXPECT_EQ(comm.channels, channels) << sm;
+  }
 }
 
 // Do channels bound the rate? 8 of the 24 channels leave a third of the ring's 360 GB/s and of the

@@ -26,7 +26,7 @@ std::vector<std::string> keys(const OrderedJson& object) {
 TEST(ResultJson, HasTheStableKeysInOrder) {
   const SmallRun small;
   EXPECT_THAT(keys(result_json(small.view())),
-              ElementsAre("scenario", "provenance", "step_time_s", "tokens_per_s",
+              ElementsAre("scenario", "provenance", "fits", "step_time_s", "tokens_per_s",
                           "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
                           "mfu", "hfu", "flops_convention", "utilisation", "breakdown_s", "memory",
                           "links", "collectives", "placement", "costs", "fold", "approximations",

@@ -77,8 +77,8 @@ LayoutBound of_a_token(const Candidate& candidate) {
   return of_a_token(*candidate.layout, candidate.bound.step_time_s, candidate.bound.peak_bytes);
 }
 
-// The layouts that are known to fit, all by the time of a token. A candidate is pruned only by proven
-// bounds, so a pruned layout cannot be part of the answer.
+// The layouts that are known to fit, all by the time of a token. A candidate is pruned only by
+// proven bounds, so a pruned layout cannot be part of the answer.
 class Known {
  public:
   explicit Known(std::size_t top) : top_(top) {}

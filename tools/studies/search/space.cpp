@@ -442,8 +442,8 @@ class FamilyReader {
 
  private:
   // Family::changed() sets the context and the split only where they differ from those of the base.
-  // The sizes that were tried are not part of the family's variant, so these fields must be those of
-  // the scenario, unless the family names them.
+  // The sizes that were tried are not part of the family's variant, so these fields must be those
+  // of the scenario, unless the family names them.
   void keep_own(Parallelism& tried, const std::vector<Override>& further) const {
     const Parallelism& own = scenario_.plan.parallelism;
     const auto keep = [&](const char* field, auto Parallelism::*value) {

@@ -70,6 +70,16 @@ TEST(CollectiveProfile, FitsStateTheirLatencyAndRate) {
   }
 }
 
+// Does a fit of a single size have no rate? Its time may not depend on the size.
+TEST(CollectiveProfile, AFitOfOneSizeHasNoRate) {
+  MeasuredRun run = run_of(CollectiveOp::AllGather, 16, 2);
+  run.rows.resize(1);
+  const nlohmann::ordered_json document = to_json(make_collective_profile({run}, ""));
+  const nlohmann::ordered_json& segment = document.at("fits").at(0).at("segments").at(0);
+  EXPECT_NEAR(segment.at("latency_us").get<double>(), 12.0 + 1024.0 / 1e5, 1e-9);
+  EXPECT_TRUE(segment.at("algbw_GBps").is_null());
+}
+
 // Are two ranks the fewest of a run?
 TEST(CollectiveProfile, TwoRanksAreTheFewest) {
   const Folder folder;

@@ -83,6 +83,20 @@ TEST(TimeFit, AThresholdIsWhereTheLinesMeet) {
   expect_near(fit.segments[1].threshold_bytes, 20000.0);
 }
 
+// Does the last size of a range still belong to it where the lines meet at this very size? 8 s up
+// to 4 bytes and 2 s per byte from 8 bytes on meet at 4 bytes, which is not between 4 and 8. All
+// numbers are powers of two, so that the lines are exact.
+TEST(TimeFit, AThresholdIsBeyondTheLastSizeOfTheRange) {
+  const TimeFit fit = fit_times(
+      std::vector<SizeTime>{{1, 8.0}, {2, 8.0}, {4, 8.0}, {8, 16.0}, {16, 32.0}, {32, 64.0}});
+  ASSERT_EQ(fit.segments.size(), 2U);
+  EXPECT_EQ(fit.segments[0].latency_s, 8.0);
+  EXPECT_EQ(fit.segments[0].seconds_per_byte, 0.0);
+  EXPECT_EQ(fit.segments[1].latency_s, 0.0);
+  EXPECT_EQ(fit.segments[1].seconds_per_byte, 2.0);
+  expect_near(fit.segments[1].threshold_bytes, std::sqrt(4.0 * 8.0));
+}
+
 // Does noise create no ranges? Noise of 1 % is not a protocol change.
 TEST(TimeFit, NoiseMakesNoRanges) {
   double sign = 1.0;

@@ -99,7 +99,7 @@ TEST(Job, WithOneReplicaFewerIsSimulated) {
   EXPECT_GT(job.step_in({.replicas_lost = 1}), 0.5 * job.step_s);
 }
 
-// Replicas of 12 GPUs on nodes of 8: do two leave together, since one alone would leave half a node?
+// Replicas of 12 GPUs on nodes of 8: do two leave together, since one would leave half a node?
 TEST(Job, ReplicasLeaveInWholeNodes) {
   Memo memo;
   Json document = two_nodes();
