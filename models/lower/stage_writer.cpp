@@ -39,15 +39,29 @@ std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memor
                                                                   : memory.kept;
 }
 
-// A layer that the backward does not reach keeps nothing; its inner tensors are freed at its end.
+// Bytes of the input of the layer's unit, which its first layer keeps.
+std::int64_t StageLayers::unit_input(const StageLayer& at) {
+  Tags tags = parts_.build.tags();
+  tags.layer = at.chunk.in_model(at.unit.first);
+  return memory_of(tags).kept;
+}
+
+// Whether a backward begins from what the layer keeps: the backward reaches it, or another layer of
+// the unit that is recomputed from its input.
+bool StageLayers::is_needed(const StageLayer& at) const {
+  const RecomputeUnit& unit = at.unit;
+  const std::int64_t last = unit.recomputed ? unit.first + unit.layers - 1 : at.layer;
+  return parts_.layout.reaches(at.chunk, last);
+}
+
+// A layer from which no backward begins keeps nothing; its inner tensors are freed at its end.
 void StageLayers::forward(const StageLayer& at, const UnitIndex& place) {
   const Tags& tags = parts_.build.tags();
   const OffloadedLayer stored{
       .chunk = place.chunk, .layer = at.layer, .unit = place.unit, .microbatch = tags.microbatch};
   const LayerMemory& memory = memory_of(tags);
   LayerLowering::ForwardMemory held{.workspace = memory.workspace};
-  if (parts_.layout.reaches(at.chunk, at.layer))
-    held = {.kept = kept_by(at, memory), .workspace = memory.forward_workspace};
+  if (is_needed(at)) held = {.kept = kept_by(at, memory), .workspace = memory.forward_workspace};
   parts_.replicas.before_forward(place);
   parts_.offload.forward_begins(stored);
   layer_.forward(held);
@@ -79,7 +93,10 @@ void StageLayers::recompute(const StageLayer& at) {
     const bool behind = inner.layer + 1 < end;  // the backward of a later layer comes first
     if (behind) parts_.replicas.before_recompute(place);
     const LayerMemory& memory = memory_of(tags);
-    layer_.forward({.kept = memory.everything() - kept_by(inner, memory)});
+    if (parts_.layout.reaches(at.chunk, inner.layer))
+      layer_.forward({.kept = memory.everything() - kept_by(inner, memory)});
+    else  // recomputed for its output alone
+      layer_.forward({.workspace = memory.workspace});
     if (!behind) continue;
     parts_.offload.weights_used();
     parts_.replicas.after_recompute(place);
@@ -109,16 +126,20 @@ void StageLayers::begin_backward(const StageLayer& at, const UnitIndex& place) {
 // Memory of a backward. At the end of the input part of a split backward, the activations of the
 // layer are replaced by the operands of its weight gradients (for_weights), which the weight part
 // frees. A recomputed layer has allocated its activations in the recomputation; another layer
-// allocates here what it rebuilds in its backward.
+// allocates here what it rebuilds in its backward. Where the backward ends within a recomputed unit,
+// its last layer frees the unit's input too, which the first layer kept.
 LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at, BackwardPart part,
                                                            bool trained) {
   const LayerMemory& memory = memory_of(parts_.build.tags());
   if (part == BackwardPart::Weight)
     return {.workspace = memory.weight_workspace, .freed = memory.for_weights};
   const std::int64_t stays = trained && part == BackwardPart::Input ? memory.for_weights : 0;
+  const bool ends_within = at.unit.recomputed && at.layer > at.unit.first &&
+                           !parts_.layout.reaches(at.chunk, at.layer - 1);
+  const std::int64_t input = ends_within ? unit_input(at) : 0;
   return {.rebuilt = at.unit.recomputed ? 0 : memory.everything() - kept_by(at, memory),
           .workspace = memory.workspace,
-          .freed = memory.everything() - stays};
+          .freed = memory.everything() - stays + input};
 }
 
 // The backward of a frozen layer is its input part only.

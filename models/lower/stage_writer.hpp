@@ -70,6 +70,8 @@ class StageLayers {
   void recompute(const StageLayer& at);
   [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
   [[nodiscard]] std::int64_t kept_by(const StageLayer& at, const LayerMemory& memory) const;
+  [[nodiscard]] std::int64_t unit_input(const StageLayer& at);
+  [[nodiscard]] bool is_needed(const StageLayer& at) const;
   [[nodiscard]] LayerLowering::BackwardMemory backward_memory(const StageLayer& at,
                                                               BackwardPart part, bool trained);
 

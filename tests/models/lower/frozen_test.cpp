@@ -2,6 +2,7 @@
 // before them is trained.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "models/architecture/weights.hpp"
@@ -85,6 +86,29 @@ TEST(Frozen, NeitherStateNorReductionNorLeak) {
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 12 * 2 * layer);
   for (const std::int64_t bytes : unreturned_bytes(workload, workload.programs[0]))
     EXPECT_EQ(bytes, 0);
+}
+
+// Layers that are recomputed together, of which the first ones are frozen: is their common input
+// kept until the backward ends among them, and is everything freed then? A step of more microbatches
+// needs no more memory.
+TEST(Frozen, TheBackwardMayEndWithinLayersThatAreRecomputedTogether) {
+  const auto peak_of = [](std::int64_t microbatches) {
+    TrainingPlan plan = plan_of(small_llama(4), {}, microbatches);
+    plan.training.frozen_layers = {0, 1, 2};
+    plan.training.frozen_embedding = true;
+    plan.training.recompute = Recompute::Full;
+    plan.training.recompute_num_layers = 4;
+    const Workload workload = lower(plan);
+    const Program& program = workload.programs[0];
+    for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
+    std::int64_t held = 0, most = 0;
+    program.for_each_effect([&](OpIndex, const Operation&, const MemoryEffect& effect) {
+      held += effect.bytes;
+      most = std::max(most, held);
+    });
+    return most;
+  };
+  EXPECT_EQ(peak_of(4), peak_of(2));
 }
 
 // Does a stage before the first trained weight have no backward? It sends its output and receives
