@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/pipeline_shape.hpp"
+#include "models/trained_weights.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -41,6 +42,18 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
   return chosen;
 }
 
+// The layers of each stage; the MTP layers follow those of the last one.
+std::vector<LayerSpan> stage_spans(const TrainingPlan& plan) {
+  std::vector<LayerSpan> spans;
+  std::int64_t first = 0;
+  for (const std::int64_t layers : layer_split(plan)) {
+    spans.push_back({.first = first, .layers = layers});
+    first += layers;
+  }
+  spans.back().mtp_layers = plan.training.mtp_layers;
+  return spans;
+}
+
 }  // namespace
 
 std::vector<RecomputeUnit> recompute_units(const Training& training, const LayerSpan& span) {
@@ -62,14 +75,23 @@ std::vector<RecomputeUnit> recompute_units(const Training& training, const Layer
 
 std::vector<bool> recomputed_layers(const TrainingPlan& plan) {
   std::vector<bool> all;
-  const std::vector<std::int64_t> split = layer_split(plan);
-  for (std::size_t stage = 0; stage < split.size(); ++stage) {
-    const bool last = stage + 1 == split.size();
-    const std::vector<bool> chosen =
-        chosen_layers(plan.training, {.first = static_cast<std::int64_t>(all.size()),
-                                      .layers = split[stage],
-                                      .mtp_layers = last ? plan.training.mtp_layers : 0});
+  for (const LayerSpan& span : stage_spans(plan)) {
+    const std::vector<bool> chosen = chosen_layers(plan.training, span);
     all.insert(all.end(), chosen.begin(), chosen.end());
+  }
+  return all;
+}
+
+// The backward of a unit begins with the recomputation of all its layers.
+std::vector<bool> repeated_layers(const TrainingPlan& plan) {
+  const TrainedWeights weights = trained_weights(plan);
+  std::vector<bool> all;
+  for (const LayerSpan& span : stage_spans(plan)) {
+    for (const RecomputeUnit& unit : recompute_units(plan.training, span)) {
+      const std::int64_t last = span.first + unit.first + unit.layers - 1;
+      all.insert(all.end(), static_cast<std::size_t>(unit.layers),
+                 unit.recomputed && weights.reaches(last));
+    }
   }
   return all;
 }

@@ -101,7 +101,8 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   return Flops{sum * tokens_of_step(plan)};
 }
 
-// Returns the forward FLOPs that the backward repeats, in the layers that it reaches.
+// Returns the forward FLOPs that the backward repeats: parts of the layers that it reaches, or whole
+// layers.
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const TrainingPlan& plan = scenario.plan;
   const Training& training = plan.training;
@@ -111,11 +112,11 @@ Flops recomputed(const Scenario& scenario, AttentionCount attention) {
                                           training.recompute, training.recompute_modules);
   const double share = attention_share(plan);
   const TrainedWeights weights = trained_weights(plan);
-  const std::vector<bool> whole = recomputed_layers(plan);
+  const std::vector<bool> whole = repeated_layers(plan);
   double sum = 0.0;
   for (std::size_t i = 0; i < token.layers.size(); ++i) {
     const auto layer = static_cast<std::int64_t>(i);
-    if (!weights.reaches(layer) || (full && !whole[i])) continue;
+    if (full ? !whole[i] : !weights.reaches(layer)) continue;
     sum += forward_flops(token.layers[i], share);
     if (full && weights.layer(layer)) sum += 2.0 * parameters_of_adapters(plan, layer);
   }

@@ -86,6 +86,17 @@ TEST(RecomputedLayers, CountWhereTheBackwardReachesThem) {
   EXPECT_DOUBLE_EQ(repeated_per_token(training), kCore);
 }
 
+// Do layers before the end of the backward count where others of their group are reached? The
+// backward of layers 6 and 7 starts from the input of layer 4.
+TEST(RecomputedLayers, CountBelowTheEndOfTheBackwardInItsGroup) {
+  const nlohmann::ordered_json training{{"recompute", "full"},
+                                        {"recompute_method", "uniform"},
+                                        {"recompute_num_layers", 4},
+                                        {"frozen_embedding", true},
+                                        {"frozen_layers", {0, 1, 2, 3, 4, 5}}};
+  EXPECT_DOUBLE_EQ(repeated_per_token(training), 4 * kLayer);
+}
+
 // Do the adapters of a recomputed layer count? Their factors take 2 FLOPs for a parameter once
 // more; a frozen layer has none.
 TEST(RecomputedLayers, CountTheirAdapters) {
