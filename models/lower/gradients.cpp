@@ -70,7 +70,7 @@ void GradientLowering::finish(const StageParameters& parameters,
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   unscale(local);
   if (options_.optimizer.clips) gradient_norm(local);
-  optimizer(local);
+  optimizer({.all = local, .on_host = parameters.on_host});
   orthogonalise(parameters);
 }
 
@@ -124,18 +124,18 @@ std::int64_t GradientLowering::held_bytes() const {
   return static_cast<std::int64_t>(element_bytes(options_.held));
 }
 
-void GradientLowering::optimizer(std::int64_t local_parameters) {
+void GradientLowering::optimizer(const UpdatedParameters& parameters) {
   const OptimizerOptions& step = options_.optimizer;
-  if (step.where != OffloadedOptimizer::None) {
-    offloaded_optimizer(step, local_parameters, held_bytes(), build_);
+  if (step.where != OffloadedOptimizer::None || parameters.on_host > 0) {
+    offloaded_optimizer(step, parameters, held_bytes(), build_);
     return;
   }
   const double clip = step.clips ? 2.0 * static_cast<double>(held_bytes()) : 0.0;
   const double bytes = optimizer_step_bytes(step.state) + clip;
   build_.compute(step.name,
                  MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                             .bytes = std::llround(static_cast<double>(local_parameters) * bytes),
-                             .launches = launches(local_parameters)});
+                             .bytes = std::llround(static_cast<double>(parameters.all) * bytes),
+                             .launches = launches(parameters.all)});
 }
 
 // Muon's step on a matrix X of n x m, where n <= m: Newton-Schulz iterations

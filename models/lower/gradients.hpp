@@ -25,6 +25,7 @@ struct StageParameters {
   std::vector<CountedKind> layers = {};  // trained layers, by kind
   std::int64_t replicated = 0;           // held by every member of the tensor group
   std::int64_t shared_embedding = 0;     // embedding that first and last stage both hold
+  std::int64_t on_host = 0;  // of those that this rank updates: with weights on the host
 };
 
 // How the gradients of one rank are accumulated, and how the optimizer updates its weights.
@@ -70,7 +71,7 @@ class GradientLowering {
   void finish_replicated(const StageParameters& parameters);
   void unscale(std::int64_t local_parameters);
   void gradient_norm(std::int64_t local_parameters);
-  void optimizer(std::int64_t local_parameters);
+  void optimizer(const UpdatedParameters& parameters);
   // The GEMMs of Muon for every matrix; the matrices are divided over the optimizer's shards.
   void orthogonalise(const StageParameters& parameters);
   [[nodiscard]] std::int64_t held_bytes() const;  // bytes of one gradient after its reduction

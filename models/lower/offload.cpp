@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // most parameters of a piece of state
+constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // most parameters of a piece
 
 OpIndex host_copy(ProgramBuilder& build, std::string_view name, HostDirection direction,
                   std::int64_t bytes, ProgramBuilder::After after) {
@@ -150,70 +150,98 @@ void OffloadLowering::weights_used() {
 
 namespace {
 
+// Parameters that are updated together. They are all of the same place.
+struct Piece {
+  std::int64_t parameters = 0;
+  bool on_host = false;  // the weights
+};
+
+std::vector<Piece> pieces_of(const UpdatedParameters& parameters) {
+  std::vector<Piece> pieces;
+  const auto add = [&](std::int64_t count, bool on_host) {
+    for (std::int64_t left = count; left > 0; left -= kPieceMost)
+      pieces.push_back({std::min(left, kPieceMost), on_host});
+  };
+  add(parameters.all - parameters.on_host, false);
+  add(parameters.on_host, true);
+  return pieces;
+}
+
 // The optimizer on the CPU: for each piece, gradients go to the host, the CPU updates its state,
 // and new weights come back. Each of the three has a separate stream, so that the pieces form a
 // pipeline. The time of the CPU is its memory traffic divided by a share of the host's bandwidth.
-void cpu_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
+void cpu_optimizer(const OptimizerOptions& options, const std::vector<Piece>& pieces,
                    std::int64_t gradient, ProgramBuilder& build) {
   const StateRecipe& recipe = options.state;
   const double each = optimizer_step_bytes(recipe);
   const double rate = kCpuOptimizerShare * options.host_bandwidth.value();
   TY_CHECK(rate > 0.0);
   const double weight = state_bytes_per_parameter(recipe).weights;
-  for (const std::int64_t piece : pieces) {
+  for (const auto& [parameters, on_host] : pieces) {
     const OpIndex arrived =
-        copy_to_host(build, "gradient_to_host", piece * gradient, {build.last_compute()});
+        copy_to_host(build, "gradient_to_host", parameters * gradient, {build.last_compute()});
     const OpIndex updated =
         build.delay("cpu_" + options.name, Stream::HostWork,
-                    Seconds{static_cast<double>(piece) * each / rate}, {arrived});
-    if (options.weights_on_host) continue;  // the weights stay on the host
+                    Seconds{static_cast<double>(parameters) * each / rate}, {arrived});
+    if (on_host) continue;  // the weights stay on the host
     build.wait_for(copy_from_host(build, "weights_from_host",
-                                  std::llround(weight * static_cast<double>(piece)), {updated}));
+                                  std::llround(weight * static_cast<double>(parameters)),
+                                  {updated}));
   }
 }
 
-// The optimizer on the GPU with its state on the host. A piece of state is fetched, updated and
-// stored. The fetch of a piece waits for the store of the piece two before it, so that the GPU
-// holds at most two pieces.
-void fetched_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
-                       std::int64_t gradient, ProgramBuilder& build) {
+// Bytes of a parameter that come to the GPU for its update and go back: state that is on the host,
+// and weights there that are their own master copy.
+double moved_state(const OptimizerOptions& options, const StateBytes& state, bool on_host) {
+  double bytes = 0.0;
+  if (options.where == OffloadedOptimizer::Fetch)
+    bytes += state.master + state.first_moment + state.second_moment;
+  if (on_host && state.master == 0.0) bytes += state.weights;
+  return bytes;
+}
+
+// The optimizer on the GPU. What a piece has on the host is fetched, updated and stored. The fetch
+// of a piece waits for the store of the piece two before it, so that the GPU holds at most two
+// pieces.
+void gpu_optimizer(const OptimizerOptions& options, const std::vector<Piece>& pieces,
+                   std::int64_t gradient, ProgramBuilder& build) {
   const StateRecipe& recipe = options.state;
   const StateBytes state = state_bytes_per_parameter(recipe);
-  // Weights that are their own master copy are fetched and stored together with the moments.
-  const bool masters = options.weights_on_host && state.master == 0.0;
-  const double kept =
-      state.master + state.first_moment + state.second_moment + (masters ? state.weights : 0.0);
   const double clip = options.clips ? 2.0 * static_cast<double>(gradient) : 0.0;
   const double step = optimizer_step_bytes(recipe) + clip;
+  OpIndex begun = build.last_compute();  // the first fetch waits for it; the others follow
   std::array<OpIndex, 2> stored{kNone, kNone};
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const auto piece = static_cast<double>(pieces[i]);
-    const std::int64_t bytes = std::llround(kept * piece);
-    const OpIndex begun = i == 0 ? build.last_compute() : kNone;
-    const OpIndex fetch =
-        copy_from_host(build, "optimizer_state_fetch", bytes, {begun, stored[i % 2]});
-    build.memory().allocate(fetch, Category::OptimizerState, bytes);
-    build.wait_for(fetch);
+    const auto parameters = static_cast<double>(pieces[i].parameters);
+    const bool on_host = pieces[i].on_host;
+    const std::int64_t bytes = std::llround(moved_state(options, state, on_host) * parameters);
+    if (bytes > 0) {
+      const OpIndex fetch =
+          copy_from_host(build, "optimizer_state_fetch", bytes, {begun, stored[i % 2]});
+      build.memory().allocate(fetch, Category::OptimizerState, bytes);
+      build.wait_for(fetch);
+      begun = kNone;
+    }
     const OpIndex update =
         build.compute(options.name, MemoryBound{.kind = MemoryBoundKind::Optimizer,
-                                                .bytes = std::llround(step * piece),
+                                                .bytes = std::llround(step * parameters),
                                                 .launches = 1});
-    stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
-    build.memory().release(stored[i % 2], Category::OptimizerState, bytes);
-    if (options.weights_on_host && !masters)
-      copy_to_host(build, "weight_store", std::llround(state.weights * piece), {update});
+    if (bytes > 0) {
+      stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
+      build.memory().release(stored[i % 2], Category::OptimizerState, bytes);
+    }
+    if (on_host && state.master > 0.0)
+      copy_to_host(build, "weight_store", std::llround(state.weights * parameters), {update});
   }
 }
 
 }  // namespace
 
-void offloaded_optimizer(const OptimizerOptions& options, std::int64_t local, std::int64_t gradient,
-                         ProgramBuilder& build) {
-  std::vector<std::int64_t> pieces;
-  for (std::int64_t left = local; left > 0; left -= kPieceMost)
-    pieces.push_back(std::min(left, kPieceMost));
+void offloaded_optimizer(const OptimizerOptions& options, const UpdatedParameters& parameters,
+                         std::int64_t gradient, ProgramBuilder& build) {
+  const std::vector<Piece> pieces = pieces_of(parameters);
   options.where == OffloadedOptimizer::Cpu ? cpu_optimizer(options, pieces, gradient, build)
-                                           : fetched_optimizer(options, pieces, gradient, build);
+                                           : gpu_optimizer(options, pieces, gradient, build);
 }
 
 }  // namespace trainyard

@@ -54,8 +54,14 @@ struct OptimizerOptions {
   StateRecipe state = {};
   bool clips = true;  // gradients are scaled by their norm
   OffloadedOptimizer where = OffloadedOptimizer::None;
-  bool weights_on_host = false;
   BytesPerSecond host_bandwidth = {};
+};
+
+// The parameters that one rank's optimizer updates, and those of them whose weights are in host
+// memory.
+struct UpdatedParameters {
+  std::int64_t all = 0;
+  std::int64_t on_host = 0;
 };
 
 // One layer of one microbatch.
@@ -122,11 +128,12 @@ OpIndex copy_to_host(ProgramBuilder& build, std::string_view name, std::int64_t 
 OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_t bytes,
                        ProgramBuilder::After after);
 
-// Writes the optimizer step on `local` parameters whose state is in host memory, as a pipeline of
-// pieces. Either the CPU runs the step (gradients are copied to the host, new weights back), or the
-// GPU does with at most two pieces of state in its memory at a time. `gradient`: bytes of one
-// gradient as it is held.
-void offloaded_optimizer(const OptimizerOptions& options, std::int64_t local, std::int64_t gradient,
-                         ProgramBuilder& build);
+// Writes the optimizer step on parameters whose state or weights are in host memory, as a pipeline
+// of pieces. Either the CPU runs the step: gradients are copied to the host, and new weights back
+// unless they stay there. Or the GPU does: state in host memory comes and goes with at most two
+// pieces on the GPU at a time, and new weights are stored where they belong. `gradient`: bytes of
+// one gradient as it is held.
+void offloaded_optimizer(const OptimizerOptions& options, const UpdatedParameters& parameters,
+                         std::int64_t gradient, ProgramBuilder& build);
 
 }  // namespace trainyard

@@ -151,7 +151,6 @@ OptimizerOptions optimizer_options(const TrainingPlan& plan) {
           .state = state_recipe(plan),
           .clips = plan.training.gradient_clipping,
           .where = plan.offload.optimizer,
-          .weights_on_host = plan.offload.weights,
           .host_bandwidth = plan.host.bandwidth};
 }
 

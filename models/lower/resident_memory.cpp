@@ -108,6 +108,23 @@ std::int64_t weights_on_host(const LoweringOptions& options,
   return bytes;
 }
 
+// Number of parameters that a rank updates whose weights are in host memory.
+std::int64_t updated_on_host(const LoweringOptions& options,
+                             const std::vector<ChunkWeights>& chunks,
+                             const StageParameters& parameters) {
+  if (!options.offload.settings.weights) return 0;
+  const GradientOptions& gradients = options.replicas.gradients;
+  if (!options.offload.fetches_weights)
+    return kept_parameters(gradients,
+                           {.total = gradients.shards > 1 ? parameters.total : 0,
+                            .experts = gradients.expert_shards > 1 ? parameters.experts : 0});
+  std::int64_t count = 0;
+  for (const ChunkWeights& weights : chunks)
+    for (std::size_t unit = 0; unit < weights.units.size(); ++unit)
+      if (weights.units[unit].is_layer()) count += weights.all_parameters(unit);
+  return count;
+}
+
 }  // namespace
 
 std::vector<ChunkWeights> stage_weights(const LoweringOptions& options, const StageLayout& layout) {
@@ -132,6 +149,7 @@ StageParameters stage_parameters(const LoweringOptions& options, const StageLayo
     parameters.total += chunk.parameters();
     parameters.experts += chunk.expert_parameters();
   }
+  parameters.on_host = updated_on_host(options, weights, parameters);
   const TrainedWeights& trained = options.weights.trained;
   for (const StageChunk& chunk : layout.chunks()) {
     for (std::int64_t i = 0; i < chunk.layers + chunk.mtp_layers; ++i) {

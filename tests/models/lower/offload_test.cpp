@@ -192,7 +192,7 @@ TEST(Offload, FetchedStateHasNoWeightsBesideMasters) {
 }
 
 // Are weights fetched for every use? Those of each layer are fetched for its forward and for its
-// backward, one layer ahead, and at most two layers are on the GPU.
+// backward, one layer ahead, and at most two layers are on the GPU. The optimizer stores new ones.
 TEST(Offload, WeightsComeForEveryUse) {
   const TrainingPlan plan = offloaded({.weights = true});
   const Step step = played(plan, 0.5);
@@ -203,6 +203,7 @@ TEST(Offload, WeightsComeForEveryUse) {
   for (const WeightUnit& unit : weights.units)
     if (unit.is_layer()) layers += 2 * weights.parameters(unit);
   EXPECT_EQ(copied(step.workload)[HostDirection::FromHost], 2 * 2 * layers);
+  EXPECT_EQ(copied(step.workload)[HostDirection::ToHost], layers);
   expect_returned(step.workload);
   std::int64_t most = 0;
   for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0))
@@ -218,6 +219,36 @@ std::int64_t bytes_of_layers(const TrainingPlan& plan, bool reached) {
     if (unit.is_layer() && (unit.reached || !reached))
       bytes += unit_bytes(weight_options(plan), weights, unit);
   return bytes;
+}
+
+// Does each new weight come to where the next step reads it? Those of embedding and head stay on
+// the GPU and those of the layers on the host, whoever updates them. Gradients have 4 bytes, state
+// 12 beside weights of 2, or 8 beside weights that are their own master copy.
+TEST(Offload, NewWeightsComeToTheirPlace) {
+  for (const double master : {4.0, 0.0}) {
+    TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Cpu, .weights = true});
+    plan.recipe.master_bytes = master;
+    const std::int64_t all = parameter_count(plan.architecture);
+    const std::int64_t layers = bytes_of_layers(plan, false) / 2;
+    const std::int64_t used = 2 * 2 * 2 * layers;  // in forward and backward of two microbatches
+    const std::int64_t own = master > 0.0 ? 0 : 2 * layers;  // fetched once more for the update
+    std::map<HostDirection, std::int64_t> bytes = copied(lower(plan));
+    EXPECT_EQ(bytes[HostDirection::ToHost], 4 * all);
+    EXPECT_EQ(bytes[HostDirection::FromHost], used + 2 * (all - layers));
+
+    plan.offload.optimizer = OffloadedOptimizer::Fetch;
+    const std::int64_t state = static_cast<std::int64_t>(8.0 + master) * all;
+    bytes = copied(lower(plan));
+    EXPECT_EQ(bytes[HostDirection::ToHost], state + 2 * layers);
+    EXPECT_EQ(bytes[HostDirection::FromHost], used + state + own);
+
+    plan.offload.optimizer = OffloadedOptimizer::None;
+    const Workload workload = lower(plan);
+    expect_returned(workload);
+    bytes = copied(workload);
+    EXPECT_EQ(bytes[HostDirection::ToHost], 2 * layers);
+    EXPECT_EQ(bytes[HostDirection::FromHost], used + own);
+  }
 }
 
 // Are all weights of a layer fetched? Experts, adapters, and frozen weights in their stored bits:
@@ -334,6 +365,9 @@ TEST(Offload, ShardsAreUpdatedOnTheGpu) {
   const Workload workload = lower(plan);
   expect_returned(workload);
   EXPECT_EQ(copied(workload)[HostDirection::ToHost], 12 * parameter_count(plan.architecture) / 4);
+  plan.offload.optimizer = OffloadedOptimizer::None;
+  EXPECT_EQ(copied(lower(plan))[HostDirection::ToHost], 4 * parameter_count(plan.architecture) / 4)
+      << "the shards, which are in fp32";
 }
 
 // Are the shards of experts and of frozen weights fetched too?
