@@ -192,6 +192,24 @@ TEST(Activations, TensorParallelismLeavesTenUndivided) {
   }
 }
 
+// What does unfused attention keep of its scores? One kernel keeps 2 bytes of each; PyTorch's
+// softmax in fp32 adds 4, and is all there is where the next GEMM reads fp32. Llama has no dropout.
+TEST(Activations, UnfusedAttentionKeepsEachPrecisionOfItsScoresOnce) {
+  const Architecture a = load_architecture("llama3-8b");
+  const auto bytes_of_score = [&](ActivationQuery query) {
+    return layer_activations(a, layer_kind(a, 0), query).core * query.tensor /
+           (a.heads * query.sequence_length * query.sequence_length);
+  };
+  ActivationQuery query = unfused(1, 1);
+  EXPECT_EQ(bytes_of_score(query), 2) << "32 matrices of scores: one kernel";
+  query.tensor = 16;
+  EXPECT_EQ(bytes_of_score(query), 2 + 4) << "2 matrices: kernels of PyTorch";
+  query.precision = DataType::Fp32;
+  EXPECT_EQ(bytes_of_score(query), 4);
+  query.tensor = 1;
+  EXPECT_EQ(bytes_of_score(query), 4);
+}
+
 // Does sequence parallelism divide all activations?
 TEST(Activations, SequenceParallelismDividesEverything) {
   for (const std::string name : {"gpt3-175b", "gpt-1t", "llama3-8b", "llama3-405b"}) {
