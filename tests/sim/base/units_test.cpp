@@ -97,6 +97,8 @@ TEST(Quantity, ExactTextReadsWell) {
   EXPECT_EQ(exact_text(Bytes{80.0 * 0x1p30}), "80 GiB");
   EXPECT_EQ(exact_text(BytesPerSecond{450e9}), "450 GB/s");
   EXPECT_EQ(exact_text(FlopsPerSecond{0.0}), "0 FLOP/s");
+  EXPECT_EQ(exact_text(Seconds{0.00723347347957}), "7.23347347957 ms") << "16 characters";
+  EXPECT_EQ(exact_text(Seconds{0.001234567890123}), "0.001234567890123 s") << "17 in any unit";
 }
 
 // Does exact text read back to the last bit?
