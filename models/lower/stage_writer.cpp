@@ -126,8 +126,8 @@ void StageLayers::begin_backward(const StageLayer& at, const UnitIndex& place) {
 // Memory of a backward. At the end of the input part of a split backward, the activations of the
 // layer are replaced by the operands of its weight gradients (for_weights), which the weight part
 // frees. A recomputed layer has allocated its activations in the recomputation; another layer
-// allocates here what it rebuilds in its backward. Where the backward ends within a recomputed unit,
-// its last layer frees the unit's input too, which the first layer kept.
+// allocates here what it rebuilds in its backward. Where the backward ends within a recomputed
+// unit, its last layer frees the unit's input too, which the first layer kept.
 LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at, BackwardPart part,
                                                            bool trained) {
   const LayerMemory& memory = memory_of(parts_.build.tags());

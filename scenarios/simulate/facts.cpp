@@ -101,8 +101,8 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   return Flops{sum * tokens_of_step(plan)};
 }
 
-// Returns the forward FLOPs that the backward repeats: parts of the layers that it reaches, or whole
-// layers.
+// Returns the forward FLOPs that the backward repeats: parts of layers that it reaches, or whole
+// ones.
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const TrainingPlan& plan = scenario.plan;
   const Training& training = plan.training;

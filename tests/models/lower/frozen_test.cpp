@@ -89,8 +89,8 @@ TEST(Frozen, NeitherStateNorReductionNorLeak) {
 }
 
 // Layers that are recomputed together, of which the first ones are frozen: is their common input
-// kept until the backward ends among them, and is everything freed then? A step of more microbatches
-// needs no more memory.
+// kept until the backward ends among them, and is everything freed then? A step of more
+// microbatches needs no more memory.
 TEST(Frozen, TheBackwardMayEndWithinLayersThatAreRecomputedTogether) {
   const auto peak_of = [](std::int64_t microbatches) {
     TrainingPlan plan = plan_of(small_llama(4), {}, microbatches);

@@ -140,7 +140,8 @@ TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
                   2.0 * whole + 4.0 * 5.0 + 2.0 * 3.0 / 4.0 * kGibibyte / 1e5);
 }
 
-// Are steps numbered from 0 without a gap? Lists of messages that are printed or exported show them.
+// Are steps numbered from 0 without a gap? Lists of messages that are printed or exported show
+// them.
 TEST(Exchange, StepsAreNumberedWithoutAGap) {
   const Cluster cluster = make_cluster({.nodes = 1, .gpus = 8});
   for (const auto& [op, name] : {std::pair{CollectiveOp::AllReduce, "recursive_doubling"},
