@@ -67,8 +67,8 @@ struct LayerSpan {
 // True for each layer that is recomputed as a whole: one entry for each layer of the model, then
 // one for each MTP layer.
 [[nodiscard]] std::vector<bool> recomputed_layers(const TrainingPlan& plan);
-// Those of them whose forward a backward repeats: where layers are frozen, all of a unit whose last
-// layer the backward reaches.
+// True for each of them whose forward a backward repeats. Where layers are frozen, a backward
+// repeats all layers of a unit if it reaches the last one.
 [[nodiscard]] std::vector<bool> repeated_layers(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -120,7 +120,7 @@ void drain(const DualRank& rank, DualList& list) {
     split ? list.input(phase) : list.backward(phase);
   };
   for (std::int64_t i = 0; i < rank.inner + 1; ++i) {
-    // As in the published code, the switch comes within the middle round: before its first backward
+    // The switch comes within the middle round, as in the published code: before its first backward
     // if `inner` is odd, after it if `inner` is even.
     const bool half_way = i == (rank.inner + 1) / 2;
     if (half_way && rank.inner % 2 == 1) split = true;

@@ -20,8 +20,7 @@ using Stages = std::vector<std::size_t>;
 constexpr double kEqualTimes = 0.01;
 // Halvings of the way from full clocks to the estimated ones; more are below a percent of a clock.
 constexpr int kHalvings = 6;
-// Of the way to the lowest clocks: so many points are tried.
-constexpr int kParts = 8;
+constexpr int kParts = 8;  // points that are tried between full and lowest clocks
 // Rounding in the sums of a run is no growth of the step.
 constexpr double kRounding = 1e-9;
 

@@ -92,8 +92,8 @@ struct HostPort {
   auto operator<=>(const HostPort&) const = default;
 };
 
-// What NCCL reads of one GPU: its kind, and what its links and those of its NIC carry. It is equal
-// for GPUs at one place of equal nodes, so a node view depends only on the GpuLinks of its members.
+// NCCL reads this of one GPU: its kind, and what its links and those of its NIC carry. GPUs at one
+// place of equal nodes have equal GpuLinks, and a node view depends only on those of its members.
 struct GpuLinks {
   struct NvLink {
     std::optional<std::uint32_t> peer = {};  // nothing for an NVSwitch

@@ -195,9 +195,9 @@ TEST(MultiTokenPrediction, LayersReadOneCopyOfTheEmbedding) {
   }
 }
 
-// What do sequence-parallel ranks gather for an MTP layer? The projection from 2h to h reads the
-// embedding and the hidden state of 128 tokens, h = 256 numbers of 2 bytes each, and its columns
-// are joined to one such state.
+// Do sequence-parallel ranks gather both inputs of an MTP layer's projection? The projection from
+// 2h to h reads the embedding and the hidden state of 128 tokens, h = 256 numbers of 2 bytes each,
+// and its columns are joined to one such state.
 TEST(MultiTokenPrediction, GathersBothInputsOfTheProjection) {
   TrainingPlan plan = plan_of(small_llama(2), {.tensor = 2, .sequence_parallel = true}, 1);
   plan.training.mtp_layers = 1;

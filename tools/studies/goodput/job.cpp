@@ -504,7 +504,7 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   const Figures of_step = figures(run.view());
   Job job = job_with_step(scenario, of_step.step_time_s);
   job.step_interval = run.facts.interval;
-  // Of all GPUs: those of a copy repeat the work of the others.
+  // MFU counts all GPUs, and those of a copy repeat the work of the others.
   job.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());
   job.tokens_per_step = run.facts.tokens_per_step;
   set_policy(scenario, memo, job);

@@ -69,7 +69,7 @@ bool no_worse(const LayoutBound& figures, const LayoutBound& bound) {
   return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
 }
 
-// What prunes layouts: the time of a token, and the memory.
+// Returns the bound by which layouts are pruned: on the time of a token, and on the memory.
 LayoutBound of_a_token(const Layout& layout, double step_time_s, double peak_bytes) {
   return {.step_time_s = step_time_s / tokens_of(layout), .peak_bytes = peak_bytes};
 }

@@ -86,20 +86,27 @@ TEST(SlowParts, MoveLayersWhenTheyBeginAndEnd) {
   EXPECT_NEAR(sum_of(run), 1e6, 1e-3);
 }
 
-// A part that stays slow is found after 300 s, and its node replaced: every slow part costs 300 s
-// at 1.25 s a step, a save of 5 s and a start of 20 s.
-TEST(SlowParts, AreReplacedWhenTheyAreFound) {
+// A job of one node, of which a part becomes slow at this rate and is found after 300 s. The job
+// saves only before a node is replaced.
+Job job_with_slow_part(double rate, double stall_s) {
   Job job = failing_job({.name = "slow",
                          .kind = FailureKind::Degrading,
-                         .rate = 1.0 / 50'000,
+                         .rate = rate,
                          .nodes = 1,
                          .detect_s = 300,
                          .duration_s = kForEver});
-  job.storage().stall_s = 5;
+  job.storage().stall_s = stall_s;
   job.storage().interval_steps = 1'000'000'000;
-  job.start_s = 20;
   job.spares.cold_replace_s = 0.0;
   job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  return job;
+}
+
+// A part that stays slow is found after 300 s, and its node replaced: every slow part costs 300 s
+// at 1.25 s a step, a save of 5 s and a start of 20 s.
+TEST(SlowParts, AreReplacedWhenTheyAreFound) {
+  Job job = job_with_slow_part(1.0 / 50'000, 5);
+  job.start_s = 20;
   const Mean found = mean_of(job, {.wall_s = 5e6}, 20, [](const SampledRun& run) {
     return run.phase(RunPhase::Degraded) / static_cast<double>(run.nodes_lost);
   });
@@ -132,17 +139,8 @@ TEST(SlowParts, LeaveWithTheirNode) {
 
 // Four of ten saves before an eviction fail. Is the slow node found again after it?
 TEST(SlowParts, StayWhereTheSaveBeforeTheirEvictionFails) {
-  Job job = failing_job({.name = "slow",
-                         .kind = FailureKind::Degrading,
-                         .rate = 1.0 / 20'000,
-                         .nodes = 1,
-                         .detect_s = 300,
-                         .duration_s = kForEver});
+  Job job = job_with_slow_part(1.0 / 20'000, 500);
   job.causes.push_back({.name = "software", .rate = 1.0 / 1000});
-  job.storage().stall_s = 500;
-  job.storage().interval_steps = 1'000'000'000;
-  job.spares.cold_replace_s = 0.0;
-  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
   const SampledRun run = sampled_run(job, {.wall_s = 5e6}, 11, 0);
   EXPECT_GT(run.interruptions[0], 150);
   // One node in twenty becomes slow again before it leaves.
