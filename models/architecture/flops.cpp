@@ -11,17 +11,6 @@ namespace {
 
 double number(std::int64_t value) { return static_cast<double>(value); }
 
-double tokens_of(const FlopsQuery& query) {
-  return number(query.sequences) * number(query.sequence_length);
-}
-
-TokenQuery token_query(const FlopsQuery& query) {
-  return {.sequence_length = query.sequence_length,
-          .vocab = query.vocab,
-          .attention = query.attention,
-          .mtp_layers = query.mtp_layers};
-}
-
 // The share of the matrix's GEMM that recomputation of these modules repeats.
 double repeated_part(const Weight& weight, const RecomputeModules& recomputed) {
   if (recomputed.second_gemms) return weight.second_gemm;
@@ -100,16 +89,6 @@ TokenFlops repeated_flops(const Architecture& architecture, const TokenQuery& qu
     if (!core) flops.attention = 0.0;
   }
   return repeated;
-}
-
-Flops model_flops(const Architecture& architecture, const FlopsQuery& query) {
-  return Flops{tokens_of(query) * token_flops(architecture, token_query(query)).train()};
-}
-
-Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
-                       Recompute recompute, const RecomputeModules& modules) {
-  return Flops{tokens_of(query) *
-               repeated_flops(architecture, token_query(query), recompute, modules).forward()};
 }
 
 }  // namespace trainyard

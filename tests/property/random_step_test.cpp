@@ -8,6 +8,7 @@
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 #include "tests/models/lower/step.hpp"
 
 namespace trainyard {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <strings.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/base/letters.hpp"
 #include "tools/serve/answers.hpp"
 #include "tools/serve/assets.hpp"
 #include "tools/serve/http/http_server.hpp"
@@ -269,7 +269,7 @@ HttpHandler guarded(Handle handle) {
 
 bool PageServer::is_this_host(const std::string& name, const HttpRequest& request) const {
   const auto is = [&](const std::string& known) {  // browsers send names in lower case
-    return !known.empty() && ::strcasecmp(name.c_str(), known.c_str()) == 0;
+    return !known.empty() && lower_case(name) == lower_case(known);
   };
   if (is("localhost") || is("127.0.0.1") || is("[::1]")) return true;
   if (!is_every_address(options_.host)) return is(url_host(options_.host));

@@ -14,6 +14,7 @@
 #include "sim/base/json_reader.hpp"
 #include "tests/models/architecture/kinds.hpp"
 #include "tests/models/architecture/stage_shard.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 
 namespace trainyard {
 namespace {

@@ -9,6 +9,7 @@
 #include "models/recompute.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 
 namespace trainyard {
 namespace {

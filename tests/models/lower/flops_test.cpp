@@ -8,6 +8,7 @@
 
 #include "models/recompute.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 
 namespace trainyard {
 namespace {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture/flops.hpp"
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "step.hpp"
 #include "tests/models/architecture/kinds.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 
 namespace trainyard {
 namespace {

@@ -13,6 +13,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/base/json_reader.hpp"
+#include "tests/models/architecture/step_flops.hpp"
 
 namespace trainyard {
 namespace {

@@ -252,8 +252,9 @@ def search(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *
 
     over: the values to try of a field, {"training.micro_batch_size": [1, 2]}; the search knows what to
     try of tensor, pipeline, schedules, ... itself. top: how many of the best, 1 to 1000. headroom:
-    share of a GPU's memory to leave free, 0 to 0.9, where the command takes percent. seconds: answer after so long with the best found by then; 0: no limit. journal: a file with what
-    was simulated; started again, the search goes on where it stopped.
+    share of a GPU's memory to leave free, 0 to 0.9, where the command takes percent. seconds: answer
+    after so long with the best found by then; 0: no limit. journal: a file with what was simulated;
+    started again, the search goes on where it stopped.
     """
     choice = _core.SearchChoice()
     choice.scenario = point_of(scenario, overrides, named, for_rows=True).variant()
