@@ -193,8 +193,8 @@ TEST(Activations, TensorParallelismLeavesTenUndivided) {
 }
 
 // Does unfused attention keep its scores once in each precision? One kernel keeps 2 bytes of each.
-// PyTorch's softmax in fp32 adds 4, which are all there is where the next GEMM reads fp32. Llama has
-// no dropout.
+// PyTorch's softmax in fp32 adds 4, which are all there is where the next GEMM reads fp32. Llama
+// has no dropout.
 TEST(Activations, UnfusedAttentionKeepsEachPrecisionOfItsScoresOnce) {
   const Architecture a = load_architecture("llama3-8b");
   const auto bytes_of_score = [&](ActivationQuery query) {
