@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -63,6 +64,9 @@ struct OperatorRule {
 
 struct Parallelism {
   std::int64_t tensor = 1;
+  // Number of tensor ranks of every pipeline rank, for stages on unequal GPUs; `tensor` is then the
+  // largest. Empty: every stage has `tensor` of them.
+  std::vector<std::int64_t> tensor_per_stage = {};
   bool sequence_parallel = false;
   std::int64_t pipeline = 1;
   std::int64_t interleave = 1;  // model chunks per pipeline rank
@@ -128,6 +132,20 @@ struct Parallelism {
   // Kinds of nodes in the order in which ranks fill them. The reader replaces it by `placement`.
   std::vector<std::string> node_order = {};
 
+  // Number of tensor ranks of a pipeline rank.
+  [[nodiscard]] std::int64_t tensor_of(std::int64_t stage) const {
+    return tensor_per_stage.empty() ? tensor : tensor_per_stage.at(static_cast<std::size_t>(stage));
+  }
+  // Largest number of tensor ranks of a stage.
+  [[nodiscard]] std::int64_t most_tensor() const {
+    return tensor_per_stage.empty() ? tensor : std::ranges::max(tensor_per_stage);
+  }
+  // Number of ranks of one replica, its context ranks included.
+  [[nodiscard]] std::int64_t ranks_of_replica() const {
+    if (tensor_per_stage.empty()) return tensor * context * pipeline;
+    return context *
+           std::accumulate(tensor_per_stage.begin(), tensor_per_stage.end(), std::int64_t{0});
+  }
   // Number of replicas that share one sharded copy. REQUIRES: it divides `data` (checked by the
   // reader).
   [[nodiscard]] std::int64_t shard_size() const { return shard > 0 ? shard : data; }
@@ -431,8 +449,7 @@ struct TrainingPlan {
   }
   // Number of ranks of all workers, and of dedicated servers.
   [[nodiscard]] std::int64_t world() const {
-    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data *
-               workers() +
+    return parallelism.ranks_of_replica() * parallelism.data * workers() +
            (servers.dedicated ? servers.servers : 0);
   }
   // Number of microbatches of one replica in one step; the most of any, where replicas differ.
@@ -443,7 +460,7 @@ struct TrainingPlan {
     return training.global_batch_size / (training.micro_batch_size * parallelism.data);
   }
   [[nodiscard]] std::int64_t vocab() const {
-    return padded_vocab(architecture.vocab, parallelism.tensor, training.vocab_multiple);
+    return padded_vocab(architecture.vocab, parallelism.most_tensor(), training.vocab_multiple);
   }
 
   bool operator==(const TrainingPlan&) const = default;

@@ -40,21 +40,51 @@ RankId RankOrder::rank(const Place& place) const {
   return static_cast<RankId>(rank);
 }
 
-RankGrid::RankGrid(const Parallelism& parallelism)
-    : order_(parallelism.rank_order, {"tp", "cp", "dp", "pp"},
-             {parallelism.tensor, parallelism.context, parallelism.data, parallelism.pipeline}) {
-  TY_CHECK(
-      world() == parallelism.tensor * parallelism.context * parallelism.data * parallelism.pipeline,
-      parallelism.rank_order);
+RankGrid::RankGrid(const Parallelism& p) {
+  const auto add = [&](std::int64_t tensor, std::int64_t stages) {
+    const RankOrder order(p.rank_order, {"tp", "cp", "dp", "pp"},
+                          {tensor, p.context, p.data, stages});
+    const std::int64_t begin = stages_.empty() ? 0 : world();
+    stages_.push_back(
+        {.order = order, .tensor = tensor, .begin = begin, .end = begin + order.world()});
+  };
+  if (p.tensor_per_stage.empty()) add(p.tensor, p.pipeline);
+  for (const std::int64_t tensor : p.tensor_per_stage) add(tensor, 1);
+  TY_CHECK(world() == p.ranks_of_replica() * p.data, p.rank_order);
+}
+
+const RankGrid::Ranks& RankGrid::of_stage(std::int64_t stage) const {
+  return stages_.size() == 1 ? stages_.front() : stages_.at(static_cast<std::size_t>(stage));
 }
 
 GridPosition RankGrid::position(RankId rank) const {
-  const auto [tensor, context, data, pipeline] = order_.place(rank);
-  return {.tensor = tensor, .context = context, .data = data, .pipeline = pipeline};
+  std::size_t at = 0;
+  while (std::int64_t{rank} >= stages_.at(at).end) ++at;
+  const Ranks& ranks = stages_[at];
+  const auto [tensor, context, data, pipeline] =
+      ranks.order.place(static_cast<RankId>(std::int64_t{rank} - ranks.begin));
+  return {.tensor = tensor,
+          .context = context,
+          .data = data,
+          .pipeline = pipeline + static_cast<std::int64_t>(at)};
 }
 
-RankId RankGrid::rank(const GridPosition& position) const {
-  return order_.rank({position.tensor, position.context, position.data, position.pipeline});
+RankId RankGrid::rank(const GridPosition& at) const {
+  const Ranks& ranks = of_stage(at.pipeline);
+  const std::int64_t stage = stages_.size() == 1 ? at.pipeline : 0;
+  const RankId within = ranks.order.rank({at.tensor, at.context, at.data, stage});
+  return static_cast<RankId>(ranks.begin + std::int64_t{within});
+}
+
+StagePeers RankGrid::peers(const GridPosition& position, std::int64_t stage) const {
+  const std::int64_t here = of_stage(position.pipeline).tensor;
+  const std::int64_t there = of_stage(stage).tensor;
+  StagePeers peers{.first = position};
+  peers.first.pipeline = stage;
+  peers.first.tensor = position.tensor * there / here;
+  peers.count = std::max<std::int64_t>(1, there / here);
+  peers.number = position.tensor % std::max<std::int64_t>(1, here / there);
+  return peers;
 }
 
 std::uint32_t gpu_of_rank(const Parallelism& parallelism, RankId rank) {
@@ -205,7 +235,9 @@ void add_tensor_pairs(const Parallelism& parallelism, const RankGrid& grid, Work
   if (!parallelism.chunked_tensor || parallelism.tensor == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     GridPosition next = grid.position(rank);
-    next.tensor = (next.tensor + 1) % parallelism.tensor;
+    const std::int64_t ranks = parallelism.tensor_of(next.pipeline);
+    if (ranks == 1) continue;
+    next.tensor = (next.tensor + 1) % ranks;
     add_pair(workload, rank, Slot::SendTensor, grid.rank(next), Slot::RecvTensor,
              GroupKind::Tensor);
   }
@@ -229,16 +261,19 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
   const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
   // Room also for the groups that follow, at most one per replica, so that the vector is not
   // reallocated.
-  const std::int64_t replicas = grid.world() / (parallelism.tensor * stages);
   workload.groups.reserve(workload.groups.size() + 2 * workload.ranks.size() +
-                          static_cast<std::size_t>(replicas));
+                          static_cast<std::size_t>(parallelism.replicas()));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-    GridPosition next = grid.position(rank);
-    if (next.pipeline == stages - 1 && !wraps) continue;
-    next.pipeline = (next.pipeline + 1) % stages;
-    const RankId neighbour = grid.rank(next);
-    add_pair(workload, rank, Slot::SendForward, neighbour, Slot::RecvForward);
-    add_pair(workload, neighbour, Slot::SendBackward, rank, Slot::RecvBackward);
+    const GridPosition at = grid.position(rank);
+    if (at.pipeline == stages - 1 && !wraps) continue;
+    StagePeers peers = grid.peers(at, (at.pipeline + 1) % stages);
+    for (std::int64_t piece = 0; piece < peers.count; ++piece, ++peers.first.tensor) {
+      const RankId peer = grid.rank(peers.first);
+      add_pair(workload, rank, piece_slot(PeerUse::SendForward, piece), peer,
+               piece_slot(PeerUse::RecvForward, peers.number));
+      add_pair(workload, peer, piece_slot(PeerUse::SendBackward, peers.number), rank,
+               piece_slot(PeerUse::RecvBackward, piece));
+    }
   }
   if (placement != StagePlacement::Wrap) add_reverse_pairs(grid, workload);
 }
@@ -302,6 +337,9 @@ constexpr std::size_t kSlotsLeast = 8;
 void level_slots(Workload& workload) {
   std::size_t used = kSlotsLeast;
   for (const Rank& rank : workload.ranks) used = std::max(used, rank.slots.size());
+  for (std::int64_t piece = 1; workload.slots.size() < used; ++piece)
+    for (const char* use : {"send_forward", "recv_forward", "send_backward", "recv_backward"})
+      workload.slots.push_back(fmt::format("{}_piece_{}", use, piece));
   workload.slots.resize(used);
   for (Rank& rank : workload.ranks) rank.slots.resize(used);
 }
@@ -408,7 +446,7 @@ void add_peer_groups(const Parallelism& parallelism, const std::vector<PeerPair>
 }
 
 void add_host_groups(Workload& workload) {
-  workload.slots = slot_names();
+  if (workload.slots.size() <= number(Slot::Host)) workload.slots = slot_names();
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     std::vector<SlotBinding>& slots = workload.ranks[rank].slots;
     slots.resize(workload.slots.size());

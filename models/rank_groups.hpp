@@ -26,7 +26,9 @@ namespace trainyard {
 //    rank = tp + t*(cp + c*(dp + d*pp))
 //
 // (reference: Megatron-LM parallel_state.py, RankGenerator). Example: t=8, c=1, d=2, p=4: rank 12
-// is tp 4, dp 1, pp 0. "ep" has no effect in the dense grid.
+// is tp 4, dp 1, pp 0. "ep" has no effect in the dense grid. Where stages have unequal numbers of
+// tensor ranks, each stage has such a grid of its own, and the ranks of a stage follow those of the
+// stage before: with t=4 and t=2, d=2, rank 9 is tp 1, dp 0, pp 1.
 //
 // The division among experts uses the same ranks (RankGenerator also does this): the same order
 // string with tp as expert_tensor, cp as 1, ep as expert and dp as the replicas of the experts:
@@ -67,17 +69,39 @@ struct GridPosition {
   std::int64_t pipeline = 0;
 };
 
+// The ranks of another stage that hold parts of the same activation as a rank: one where the stages
+// have equal numbers of tensor ranks. From 2 tensor ranks to 4, rank 1 has peers 2 and 3; from 4 to
+// 2, ranks 2 and 3 have peer 1, of whose peers they are number 0 and 1.
+struct StagePeers {
+  GridPosition first = {};
+  std::int64_t count = 1;
+  std::int64_t number = 0;  // of the rank among the peers of its peer
+};
+
 class RankGrid {
  public:
-  // REQUIRES: rank_order names tp, cp, dp and pp once each (the scenario reader checks it).
+  // REQUIRES: rank_order names tp, cp, dp and pp once each, and pp last where stages have unequal
+  // numbers of tensor ranks (the scenario reader checks it).
   explicit RankGrid(const Parallelism& parallelism);
 
-  [[nodiscard]] std::int64_t world() const { return order_.world(); }
+  [[nodiscard]] std::int64_t world() const { return stages_.back().end; }
   [[nodiscard]] GridPosition position(RankId rank) const;
   [[nodiscard]] RankId rank(const GridPosition& position) const;
+  // The peers of a rank in another stage. REQUIRES: the number of tensor ranks of one stage divides
+  // that of the other.
+  [[nodiscard]] StagePeers peers(const GridPosition& position, std::int64_t stage) const;
 
  private:
-  RankOrder order_;  // tensor, context, data, pipeline
+  // Consecutive ranks: all of them, or those of one stage where stages are unequal.
+  struct Ranks {
+    RankOrder order;  // tensor, context, data, pipeline
+    std::int64_t tensor = 1;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  [[nodiscard]] const Ranks& of_stage(std::int64_t stage) const;
+
+  std::vector<Ranks> stages_;  // one entry where all stages are equal
 };
 
 // The GPU on which a rank runs.
@@ -145,8 +169,10 @@ enum class Slot : std::uint16_t {
   ExpertShard,       // same as Shard, Replica and Reshard, for experts
   ExpertReplica,
   ExpertReshard,
-  Host,   // the rank alone, for copies to and from the memory of its CPU
-  Peers,  // from here on, four for each device of a model split by hand (peer_slot)
+  Host,  // the rank alone, for copies to and from the memory of its CPU
+  // From here on, four for each device of a model split by hand (peer_slot), or for each further
+  // piece of an activation (piece_slot).
+  Peers,
 };
 [[nodiscard]] std::vector<std::string> slot_names();
 [[nodiscard]] constexpr std::size_t number(Slot slot) { return static_cast<std::size_t>(slot); }
@@ -176,6 +202,12 @@ enum class PeerUse : std::uint16_t { SendForward, RecvForward, SendBackward, Rec
 [[nodiscard]] constexpr Slot peer_slot(PeerUse use, std::int64_t device) {
   return static_cast<Slot>(number(Slot::Peers) + 4 * static_cast<std::size_t>(device) +
                            static_cast<std::size_t>(use));
+}
+// The slot of a piece of an activation, for pipeline stages. Piece 0 has the slot of the whole
+// activation; only stages with unequal numbers of tensor ranks have others.
+[[nodiscard]] constexpr Slot piece_slot(PeerUse use, std::int64_t piece) {
+  if (piece > 0) return peer_slot(use, piece - 1);
+  return static_cast<Slot>(number(Slot::SendForward) + static_cast<std::size_t>(use));
 }
 // Outputs are sent from one device to another, and their gradients are sent back.
 struct PeerPair {

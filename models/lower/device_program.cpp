@@ -147,7 +147,7 @@ void DeviceMessages::receive(const Transfer& transfer, Pass pass) {
                   .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
                   .bytes = bytes_of(transfer)},
                  // Without overlap, a receive waits for the computation that is written before it.
-                 options_.messages.overlap ? kNone : build_.last_compute());
+                 options_.messages.parallelism.overlap_p2p ? kNone : build_.last_compute());
 }
 
 class DeviceLowering {

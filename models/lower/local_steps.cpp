@@ -67,11 +67,11 @@ void add_workers(const TrainingPlan& plan, Workload& workload) {
 }
 
 std::vector<std::int64_t> exchanged_parameters(const TrainingPlan& plan) {
-  const LoweringOptions options = lowering_options(plan);
-  const PipelineOptions pipeline = pipeline_options(plan, options);
   std::vector<std::int64_t> all;
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
-    const StageLayout layout(pipeline, stage);
+    const TrainingPlan of_stage = plan_of_stage(plan, stage);
+    const LoweringOptions options = lowering_options(of_stage);
+    const StageLayout layout(pipeline_options(of_stage, options), stage);
     all.push_back(
         kept_parameters(options.replicas.gradients,
                         stage_parameters(options, layout, stage_weights(options, layout))));

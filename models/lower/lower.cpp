@@ -149,19 +149,19 @@ std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
 
 namespace {
 
-// The inputs of lowering for a replica, which depend on the number of its microbatches. Options
-// refer to the plan.
-struct ReplicaSteps {
-  ReplicaSteps(TrainingPlan of, ScheduleLists steps)
+// The inputs of lowering for a stage of a replica. They depend on the number of the replica's
+// microbatches and on the number of the stage's tensor ranks. Options refer to the plan.
+struct StageSteps {
+  StageSteps(TrainingPlan of, ScheduleLists steps)
       : plan(std::move(of)),
         options(lowering_options(plan)),
         pipeline(pipeline_options(plan, options)),
         lists(std::move(steps)) {}
-  ReplicaSteps(const ReplicaSteps&) = delete;
-  ReplicaSteps& operator=(const ReplicaSteps&) = delete;
-  ReplicaSteps(ReplicaSteps&&) = delete;
-  ReplicaSteps& operator=(ReplicaSteps&&) = delete;
-  ~ReplicaSteps() = default;
+  StageSteps(const StageSteps&) = delete;
+  StageSteps& operator=(const StageSteps&) = delete;
+  StageSteps(StageSteps&&) = delete;
+  StageSteps& operator=(StageSteps&&) = delete;
+  ~StageSteps() = default;
 
   TrainingPlan plan;
   LoweringOptions options;
@@ -169,30 +169,44 @@ struct ReplicaSteps {
   ScheduleLists lists;
 };
 
-// By RankVariant::microbatches.
-using StepsOfReplicas = std::map<std::int64_t, ReplicaSteps>;
-
-// Replicas with one number of microbatches are lowered as those of a plan in which all have it.
-StepsOfReplicas steps_of_replicas(const TrainingPlan& plan, const ScheduleLists& lists) {
-  StepsOfReplicas all;
-  if (plan.parallelism.replica_microbatches.empty()) all.try_emplace(0, plan, lists);
-  for (const std::int64_t microbatches : plan.parallelism.replica_microbatches) {
-    if (all.contains(microbatches)) continue;
-    TrainingPlan equal = plan;
-    equal.parallelism.replica_microbatches.clear();
-    equal.training.global_batch_size =
-        microbatches * plan.training.micro_batch_size * plan.parallelism.data;
-    all.try_emplace(microbatches, equal, step_lists(equal));
+class StepsOfStages {
+ public:
+  // Replicas with one number of microbatches are lowered as those of a plan in which all have it.
+  StepsOfStages(const TrainingPlan& plan, const ScheduleLists& lists) {
+    if (plan.parallelism.replica_microbatches.empty()) add(0, plan, lists);
+    for (const std::int64_t microbatches : plan.parallelism.replica_microbatches) {
+      TrainingPlan equal = plan;
+      equal.parallelism.replica_microbatches.clear();
+      equal.training.global_batch_size =
+          microbatches * plan.training.micro_batch_size * plan.parallelism.data;
+      add(microbatches, equal, step_lists(equal));
+    }
   }
-  return all;
-}
+
+  // `microbatches`: RankVariant::microbatches.
+  [[nodiscard]] const StageSteps& of(std::int64_t microbatches, std::int64_t stage) const {
+    return steps_.at({microbatches, any().plan.parallelism.tensor_of(stage)});
+  }
+  // For what is the same in all of them.
+  [[nodiscard]] const StageSteps& any() const { return steps_.begin()->second; }
+
+ private:
+  void add(std::int64_t microbatches, const TrainingPlan& plan, const ScheduleLists& lists) {
+    for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
+      const std::pair key(microbatches, plan.parallelism.tensor_of(stage));
+      if (!steps_.contains(key)) steps_.try_emplace(key, plan_of_stage(plan, stage), lists);
+    }
+  }
+
+  std::map<std::pair<std::int64_t, std::int64_t>, StageSteps> steps_;  // by number and tensor ranks
+};
 
 // Lowers the stages from `begin` to `end` to a workload with its own tables of names, kernels,
 // calls and delays, so that two threads can lower different stages.
 class StageRange {
  public:
   // `routing` is copied, because it caches results and must not be shared between threads.
-  StageRange(const StepsOfReplicas& steps, const std::optional<ExpertRouting>& routing,
+  StageRange(const StepsOfStages& steps, const std::optional<ExpertRouting>& routing,
              Microbatches microbatches)
       : steps_(steps), routing_(routing), microbatches_(microbatches) {}
 
@@ -211,13 +225,13 @@ class StageRange {
   // next one, and TemplateWriter lets them share one operation list.
   void add(std::int64_t stage, const RankVariants& rank_variants, Interner& interner,
            SteppedWorkload& stepped) const {
-    const std::int64_t places = steps_.begin()->second.pipeline.ring_programs;
+    const std::int64_t places = steps_.any().pipeline.ring_programs;
     const bool alone = places == 1 && rank_variants.variants().size() == 1;
     TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
       for (const RankVariant& variant : rank_variants.variants()) {
-        const ReplicaSteps& steps = steps_.at(variant.microbatches);
+        const StageSteps& steps = steps_.of(variant.microbatches, stage);
         StageLowering lowering(
             steps.options, steps.pipeline,
             {.stage = stage,
@@ -242,7 +256,7 @@ class StageRange {
     for (Program& program : writer.take()) stepped.workload.programs.push_back(std::move(program));
   }
 
-  const StepsOfReplicas& steps_;
+  const StepsOfStages& steps_;
   const std::optional<ExpertRouting> routing_;
   Microbatches microbatches_;
 };
@@ -278,8 +292,8 @@ SteppedWorkload lower_stages(const StageRange& stages, const RankVariants& rank_
 
 SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                             Microbatches microbatches) {
-  const StepsOfReplicas steps = steps_of_replicas(plan, lists);
-  const ReplicaSteps& any = steps.begin()->second;
+  const StepsOfStages steps(plan, lists);
+  const StageSteps& any = steps.any();
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   const RankVariants rank_variants(plan, routing ? &*routing : nullptr);

@@ -20,9 +20,7 @@ namespace trainyard {
 
 // How ranks send and receive.
 struct MessageOptions {
-  bool overlap = true;  // computation does not wait for a message that it does not need
-  bool ring = false;    // several chunks per rank, so that the last rank sends to the first
-  std::int64_t ranks = 1;
+  const Parallelism& parallelism;         // of the whole model, or of the stage (plan_of_stage)
   ChosenAlgorithm algorithm = {};         // of a message: NCCL's send/recv, or "direct"
   ChosenAlgorithm gather_algorithm = {};  // of the all_gather of shares within the tensor group
 };
@@ -66,6 +64,10 @@ class PeerMessages {
 // receive from the other end of the pipeline (last rank to first, or first to last) is always
 // posted at once, because its sender may send a group of microbatches before the data is used. A
 // weight-gradient step has no messages and delays no receive.
+//
+// Each tensor rank sends its share of an activation to the same tensor rank of the next stage.
+// Where the stages have unequal numbers of tensor ranks, the shares are those of the stage with
+// more of them: from 2 ranks to 4, each rank sends two quarters, to two ranks.
 class StageMessages {
  public:
   StageMessages(const MessageOptions& options, const StepShape& shape, const StageLayout& layout,
@@ -92,9 +94,22 @@ class StageMessages {
   };
   [[nodiscard]] const Ended& ended() const { return ended_; }
   void set_ended(const Ended& ended) { ended_ = ended; }
-  [[nodiscard]] bool receives_name_steps() const { return !options_.overlap; }
+  [[nodiscard]] bool receives_name_steps() const { return !options_.parallelism.overlap_p2p; }
 
  private:
+  // The messages in which a rank sends or receives its share of an activation.
+  struct Pieces {
+    std::int64_t count = 1;
+    std::int64_t bytes = 0;  // of each
+  };
+
+  [[nodiscard]] Pieces pieces(const StageChunk& chunk, bool with_next) const;
+  // True if a message has a share of the activation, and not all of it.
+  [[nodiscard]] bool splits() const {
+    return options_.parallelism.sequence_parallel || options_.parallelism.scatter_gather;
+  }
+  void gather_shares(OpIndex received);
+
   const MessageOptions& options_;
   const StepShape& shape_;
   const StageLayout& layout_;

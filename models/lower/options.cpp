@@ -160,7 +160,7 @@ std::int64_t norm_holders(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const std::int64_t copy = p.zero_stage > 0 ? p.shard_size() * p.context : 1;
   const bool everyone = divides_experts(p, plan.architecture);
-  return p.tensor * p.pipeline * (everyone ? p.data * p.context : copy);
+  return p.ranks_of_replica() / p.context * (everyone ? p.data * p.context : copy);
 }
 
 GradientOptions gradient_options(const TrainingPlan& plan, const WeightOptions& weights) {
@@ -226,6 +226,12 @@ bool overlaps_steps(const TrainingPlan& plan) {
 
 }  // namespace
 
+TrainingPlan plan_of_stage(const TrainingPlan& plan, std::int64_t stage) {
+  TrainingPlan of_stage = plan;
+  of_stage.parallelism.tensor = plan.parallelism.tensor_of(stage);
+  return of_stage;
+}
+
 StepShape step_shape(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   StepShape shape;
@@ -237,8 +243,6 @@ StepShape step_shape(const TrainingPlan& plan) {
   shape.element = static_cast<std::int64_t>(element_bytes(shape.dtype));
   shape.gradient = static_cast<std::int64_t>(element_bytes(plan.training.gradient_precision));
   shape.message = shape.tokens * plan.architecture.hidden * shape.element;
-  const bool split = shape.sequence_parallel || (p.scatter_gather && shape.tensor > 1);
-  shape.boundary = split ? shape.message / shape.tensor : shape.message;
   return shape;
 }
 
@@ -289,9 +293,7 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
       .offload = {.settings = plan.offload,
                   .fetches_weights = plan.offload.weights && p.zero_stage < 3,
                   .small_checkpoints = plan.training.recompute == Recompute::Full},
-      .messages = {.overlap = p.overlap_p2p,
-                   .ring = p.interleave > 1,
-                   .ranks = p.pipeline,
+      .messages = {.parallelism = p,
                    .algorithm =
                        plan.collectives.chosen(GroupKind::Pipeline, CollectiveOp::SendRecv),
                    .gather_algorithm =

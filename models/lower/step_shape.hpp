@@ -111,7 +111,6 @@ struct StepShape {
   std::int64_t gradient = 4;  // bytes of an accumulated gradient
   DataType dtype = DataType::Bf16;
   std::int64_t message = 0;                // bytes of a tensor collective: tokens*hidden*element
-  std::int64_t boundary = 0;               // bytes that each rank sends to the next stage
   const ExpertRouting* routing = nullptr;  // null for a model without experts
   ExpertRank expert_rank = {};
   std::int64_t replica = 0;  // data-parallel rank, where replicas read different documents

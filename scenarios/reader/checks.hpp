@@ -1,7 +1,8 @@
 // The rules between the fields of a scenario, in addition to the rules of each single field.
 //
 // check_scenario() applies the rules one after the other. There is one file for each group of
-// sections: parallelism_checks.cpp, training_checks.cpp, expert_checks.cpp and cluster_checks.cpp.
+// sections: parallelism_checks.cpp, tensor_checks.cpp, training_checks.cpp, expert_checks.cpp and
+// cluster_checks.cpp.
 #pragma once
 
 #include <string>
@@ -53,12 +54,8 @@ struct PlacedGpu {
 // parallelism_checks.cpp
 // Checks that the order names every dimension once.
 void check_rank_order(const Check& check);
-// Checks that heads and columns divide among the tensor ranks.
-void check_tensor(const Check& check);
 // Checks that sequences and heads divide among the ranks that share a sequence.
 void check_context(const Check& check);
-// Checks that gathers and reductions in pieces come with sequence parallelism.
-void check_chunked_tensor(const Check& check);
 // Checks that layers divide over the stages, and that the scenario gives one way to split them.
 void check_layers(const Check& check);
 // Checks that interleaving has stages and that the schedule accepts the shape. The schedule needs
@@ -70,6 +67,13 @@ void check_shards(const Check& check);
 // Checks a model that is split by hand, operator by operator: it has one microbatch at a time and
 // every operator on a device. It can be combined with replicas only.
 void check_operator_devices(const Check& check);
+
+// tensor_checks.cpp
+// Checks that heads and columns divide among the tensor ranks, and that stages with unequal numbers
+// of them can pass activations on.
+void check_tensor(const Check& check);
+// Checks that gathers and reductions in pieces come with sequence parallelism.
+void check_chunked_tensor(const Check& check);
 
 // training_checks.cpp
 // Checks that the global batch divides into microbatches of the replicas.

@@ -138,10 +138,11 @@ void check_gpus(const Check& check) {
   check.file.report(
       "/parallelism",
       fmt::format(
-          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}{}) but the cluster "
-          "has {}",
-          needs, p.tensor, p.context, p.pipeline, p.data,
-          workers > 1 ? fmt::format(" x workers {}", workers) : "", has),
+          "needs {} GPUs ({} x data {}{}) but the cluster has {}", needs,
+          p.tensor_per_stage.empty()
+              ? fmt::format("tensor {} x context {} x pipeline {}", p.tensor, p.context, p.pipeline)
+              : fmt::format("tensor {}", fmt::join(p.tensor_per_stage, " + ")),
+          p.data, workers > 1 ? fmt::format(" x workers {}", workers) : "", has),
       hint);
 }
 

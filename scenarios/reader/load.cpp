@@ -241,6 +241,13 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
   }
 }
 
+// Where stages have unequal numbers of tensor ranks, `tensor` is the largest.
+void settle_tensor(JsonFile& file, Parallelism& parallelism) {
+  if (parallelism.tensor_per_stage.empty()) return;
+  if (!file.document().contains("/parallelism/tensor"_json_pointer))
+    parallelism.tensor = parallelism.most_tensor();
+}
+
 // Returns the host memory and bandwidth per GPU, the least of the nodes where they differ.
 HostShare host_share(const ClusterSpec& cluster) {
   const auto of = [](const NodeSpec& node) {
@@ -290,6 +297,7 @@ Scenario read_scenario(JsonFile& file) {
     root.report("cluster", "is missing", "it must be an object with node, nodes and fabric");
   }
   read_sections(root, folder, scenario.plan);
+  settle_tensor(file, scenario.plan.parallelism);
   settle_node_order(file, scenario.cluster, scenario.plan.parallelism);
   scenario.plan.host = host_share(scenario.cluster);
   scenario.plan.collectives = read_collectives(root.object("collectives"), folder);

@@ -18,29 +18,6 @@ namespace trainyard {
 
 namespace {
 
-void check_tensor_divides(const Check& check, std::int64_t amount, std::string_view what) {
-  const std::int64_t tensor = check.sizes().tensor;
-  if (amount % tensor == 0) return;
-  check.file.report("/parallelism/tensor",
-                    fmt::format("{} {} do not divide among {} tensor ranks", amount, what, tensor),
-                    fmt::format("divisors: {}", divisors(amount, 64)));
-}
-
-// Checks tensor ranks that replicate key-value heads: each head is on the same number of ranks,
-// among which its columns are divided.
-void check_copied_heads(const Check& check) {
-  const Architecture& model = check.architecture();
-  const std::int64_t tensor = check.sizes().tensor;
-  if (tensor % model.kv_heads != 0) {
-    check.file.report("/parallelism/tensor",
-                      fmt::format("{} tensor ranks cannot share {} key-value heads evenly", tensor,
-                                  model.kv_heads),
-                      fmt::format("choose a divisor or a multiple of {}", model.kv_heads));
-  } else {
-    check_tensor_divides(check, 2 * model.kv_width(), "columns of keys and values");
-  }
-}
-
 // Checks that a sequence divides into pieces over the context ranks (and then over the tensor
 // ranks).
 void check_context_length(const Check& check) {
@@ -188,21 +165,6 @@ void check_rank_order(const Check& check) {
                     "Megatron's order is \"tp-cp-ep-dp-pp\"");
 }
 
-// Tensor ranks divide heads, key-value heads and feed-forward columns evenly.
-void check_tensor(const Check& check) {
-  if (!check.model || !check.parallelism) return;
-  const Architecture& model = check.architecture();
-  check_tensor_divides(check, model.heads, "heads");
-  if (model.kv_heads < model.heads) {
-    // With more tensor ranks than key-value heads, ranks hold copies of the heads.
-    if (replicates_kv_heads(model, check.sizes().tensor))
-      check_copied_heads(check);
-    else
-      check_tensor_divides(check, model.kv_heads, "key-value heads");
-  }
-  check_tensor_divides(check, model.ffn, "feed-forward columns");
-}
-
 void check_context(const Check& check) {
   if (!check.parallelism) return;
   const Parallelism& p = check.sizes();
@@ -226,14 +188,6 @@ void check_context(const Check& check) {
                       "attention within a window is not modelled where ranks share a sequence",
                       "set it to 1, or /model/window to 0");
   if (check.model) check_context_heads(check, context_shape(p).heads);
-}
-
-void check_chunked_tensor(const Check& check) {
-  const Parallelism& p = check.sizes();
-  if (!check.parallelism || !p.chunked_tensor || p.sequence_parallel) return;
-  check.file.report("/parallelism/chunked_tensor",
-                    "splits the all_gathers and reduce_scatters of sequence_parallel, which is off",
-                    "set /parallelism/sequence_parallel to true");
 }
 
 // Checks that the fields of the split do not contradict each other, and then the split itself.

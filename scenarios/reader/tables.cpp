@@ -115,6 +115,10 @@ const Field<P> kParallelism[] = {
      OptionalWhole<P>{&P::first_stage_layers, 0}},
     {"last_stage_layers", "layers of the last pipeline rank, for an uneven split",
      OptionalWhole<P>{&P::last_stage_layers, 0}},
+    {"tensor_per_stage",
+     "tensor ranks of every pipeline rank, where stages on unequal GPUs divide their layers among "
+     "unequal numbers of them; `tensor` is then the largest",
+     Wholes<P>{&P::tensor_per_stage, 1}},
     {"layers_per_stage", "layers of every virtual stage in model order, for a split by hand",
      Wholes<P>{&P::layers_per_stage, 0}},
     {"replica_microbatches",

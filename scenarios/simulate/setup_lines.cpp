@@ -37,7 +37,12 @@ std::string layout_text(const Parallelism& layout) {
   const auto add = [&parts](const char* name, std::int64_t size) {
     if (size > 1) parts.push_back(fmt::format("{} {}", name, size));
   };
-  add("tensor", layout.tensor);
+  if (layout.tensor_per_stage.empty()) {
+    add("tensor", layout.tensor);
+  } else {
+    parts.push_back(
+        fmt::format("tensor {} on the stages", fmt::join(layout.tensor_per_stage, ", ")));
+  }
   add("context", layout.context);
   if (layout.pipeline > 1)
     parts.push_back(fmt::format(

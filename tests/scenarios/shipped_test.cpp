@@ -46,8 +46,8 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("replicas/"), 4);
   EXPECT_EQ(count("context/"), 6) << "ring, Ulysses, both, packed documents, and the published one";
   EXPECT_EQ(count("offload/"), 2);
-  EXPECT_EQ(count("unequal/"), 4)
-      << "unequal nodes by stage and by replica, unequal GPUs split twice";
+  EXPECT_EQ(count("unequal/"), 5)
+      << "unequal nodes by stage, by replica and by tensor group, unequal GPUs split twice";
   EXPECT_EQ(count("moe/"), 6);
   EXPECT_EQ(count("first/"), 1);
 }

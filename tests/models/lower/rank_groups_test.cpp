@@ -95,6 +95,42 @@ TEST(RankGroups, PositionAndRankAreInverse) {
   EXPECT_EQ(twelve.pipeline, 0);
 }
 
+// Where are the ranks of stages with 4 and 2 tensor ranks and two replicas? Stage 0 has ranks 0 to 7,
+// stage 1 ranks 8 to 11. Two ranks of stage 0 send to one rank of stage 1, in two slots of it.
+TEST(RankGroups, UnequalStagesFollowEachOther) {
+  const Parallelism unequal{.tensor = 4, .tensor_per_stage = {4, 2}, .pipeline = 2, .data = 2};
+  const RankGrid grid(unequal);
+  ASSERT_EQ(grid.world(), 12);
+  for (RankId rank = 0; rank < 12; ++rank) EXPECT_EQ(grid.rank(grid.position(rank)), rank);
+  const GridPosition nine = grid.position(9);
+  EXPECT_EQ(nine.tensor, 1);
+  EXPECT_EQ(nine.data, 0);
+  EXPECT_EQ(nine.pipeline, 1);
+  const StagePeers before = grid.peers(nine, 0);
+  EXPECT_EQ(grid.rank(before.first), RankId{2});
+  EXPECT_EQ(before.count, 2);
+  EXPECT_EQ(before.number, 0);
+  const StagePeers after = grid.peers(grid.position(3), 1);
+  EXPECT_EQ(grid.rank(after.first), RankId{9});
+  EXPECT_EQ(after.count, 1);
+  EXPECT_EQ(after.number, 1);
+
+  const Workload w = groups_of(unequal);
+  EXPECT_EQ(group_at(w, 5, Slot::Tensor), (Members{4, 5, 6, 7}));
+  EXPECT_EQ(group_at(w, 9, Slot::Tensor), (Members{8, 9}));
+  EXPECT_EQ(group_at(w, 1, Slot::Data), (Members{1, 5}));
+  EXPECT_EQ(group_at(w, 9, Slot::Data), (Members{9, 11}));
+  EXPECT_EQ(group_at(w, 10, Slot::Model), (Members{4, 5, 6, 7, 10, 11}));
+  EXPECT_EQ(group_at(w, 3, Slot::SendForward), (Members{3, 9}));
+  EXPECT_EQ(group_at(w, 9, Slot::RecvForward), (Members{2, 9}));
+  EXPECT_EQ(group_at(w, 9, piece_slot(PeerUse::RecvForward, 1)), (Members{3, 9}));
+  EXPECT_EQ(group_at(w, 9, piece_slot(PeerUse::SendBackward, 1)), (Members{9, 3}));
+  EXPECT_EQ(group_at(w, 3, Slot::RecvBackward), (Members{9, 3}));
+  EXPECT_EQ(w.slots.back(), "send_backward_piece_1");
+  EXPECT_EQ(w.ranks[9].label, "dp0 pp1 tp1");
+  EXPECT_EQ(w.ranks[9].program, 1U);
+}
+
 // Is the number of groups of each kind correct?
 TEST(RankGroups, Counts) {
   const Parallelism plain{.tensor = 4, .pipeline = 3, .data = 5};

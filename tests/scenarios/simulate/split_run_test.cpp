@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/lower/step_shape.hpp"
 #include "runs.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
@@ -31,6 +32,13 @@ double copied_bytes(const ScenarioRun& run) {
 
 double seconds_of(const ScenarioRun& run, TimeShare share) {
   return breakdown(*run.workload, *run.partition, run.timeline, 0).of(share);
+}
+
+double computed_s(const ScenarioRun& run, std::uint32_t stage) {
+  for (std::size_t rank = 0; rank < run.partition->ranks.size(); ++rank)
+    if (run.workload->programs[run.partition->ranks[rank].program].stage == stage)
+      return breakdown(*run.workload, *run.partition, run.timeline, rank).of(TimeShare::Compute);
+  return 0.0;
 }
 
 // Do copies use the existing PCIe links? On a DGX A100 a copy crosses two PCIe links, to its switch
@@ -96,14 +104,6 @@ TEST(Unequal, EachStageHasThePaceOfItsOwnGpus) {
   auto document = small_document({.tensor = 8, .sequence_parallel = true, .pipeline = 2});
   document["parallelism"]["layers_per_stage"] = {5, 3};
   document["parallelism"]["schedule"] = "naive";
-  const auto compute = [&](const ScenarioRun& run, std::uint32_t stage) {
-    for (std::size_t rank = 0; rank < run.partition->ranks.size(); ++rank) {
-      const Program& program = run.workload->programs[run.partition->ranks[rank].program];
-      if (program.stage != stage) continue;
-      return breakdown(*run.workload, *run.partition, run.timeline, rank).of(TimeShare::Compute);
-    }
-    return 0.0;
-  };
   document["interference"] = false;
   const ScenarioRun slow = simulate(load(document), {});
   document["cluster"]["others"] = {{{"nodes", {0}}, {"node", "dgx_h100"}}};
@@ -111,11 +111,11 @@ TEST(Unequal, EachStageHasThePaceOfItsOwnGpus) {
   document["cluster"]["others"] = {{{"nodes", {0, 1}}, {"node", "dgx_h100"}}};
   const ScenarioRun fast = simulate(load(document), {});
   expect_sound(mixed);
-  EXPECT_GT(compute(fast, 0), 0.0);
-  EXPECT_GT(compute(slow, 1), 0.0);
-  EXPECT_NEAR(compute(mixed, 0), compute(fast, 0), kAgreement);
-  EXPECT_NEAR(compute(mixed, 1), compute(slow, 1), kAgreement);
-  EXPECT_LT(compute(mixed, 0), compute(slow, 0));
+  EXPECT_GT(computed_s(fast, 0), 0.0);
+  EXPECT_GT(computed_s(slow, 1), 0.0);
+  EXPECT_NEAR(computed_s(mixed, 0), computed_s(fast, 0), kAgreement);
+  EXPECT_NEAR(computed_s(mixed, 1), computed_s(slow, 1), kAgreement);
+  EXPECT_LT(computed_s(mixed, 0), computed_s(slow, 0));
   EXPECT_LT(fast.timeline.makespan_s, mixed.timeline.makespan_s);
   EXPECT_LT(mixed.timeline.makespan_s, slow.timeline.makespan_s);
   EXPECT_EQ(mixed.cluster->gpu_kind(0).profile, "h100");
@@ -144,7 +144,7 @@ TEST(Unequal, GpusOfOneNodeAreEachTheirOwn) {
   document["cluster"]["node"] = node;
   const ScenarioRun second = simulate(load(document), {});
   expect_sound(mixed);
-  EXPECT_NEAR(compute(mixed, 0), compute(first, 0), kAgreement);
+  EXPECT_NEAR(computed_s(mixed, 0), compute(first, 0), kAgreement);
   EXPECT_NEAR(compute(mixed, 4), compute(second, 4), kAgreement);
   EXPECT_GT(std::abs(compute(first, 4) / compute(second, 4) - 1.0), 0.05);
   const std::vector<StageMemory> stages = stage_memory(mixed.view());
@@ -185,6 +185,43 @@ TEST(Unequal, ReplicasWaitForTheSlowest) {
               0.01 * seconds_of(slow, TimeShare::Compute));
   const Rank& fast = mixed.workload->ranks[8];
   EXPECT_EQ(mixed.workload->programs[fast.program].name, "stage 0 on h100");
+}
+
+// The peak without the buffers of communication, which grow with the peers that a rank has, and
+// without the allocator's fragmentation, which follows the whole.
+std::int64_t own_memory(const ScenarioRun& run, std::size_t stage) {
+  const MemoryPeak peak = stage_memory(run.view())[stage].peak;
+  const auto of = [&](Category category) {
+    return peak.by_category.at(static_cast<std::size_t>(category));
+  };
+  return peak.bytes - of(Category::Communication) - of(Category::Fragmentation);
+}
+
+// Is a stage of 8 tensor ranks before one of 4 as fast and as full as in a run in which all stages
+// have 8, and the one of 4 as in a run in which all have 4? The ranks fill three nodes.
+TEST(Unequal, AStageWithItsOwnTensorRanksIsThatOfAnEqualRun) {
+  auto document =
+      small_document({.tensor = 8, .sequence_parallel = true, .pipeline = 2, .data = 2});
+  document["interference"] = false;
+  document["parallelism"]["schedule"] = "naive";
+  const ScenarioRun eights = simulate(load(document), {});
+  document["parallelism"]["tensor"] = 4;
+  document["cluster"]["nodes"] = 2;
+  const ScenarioRun fours = simulate(load(document), {});
+  document["parallelism"]["tensor"] = 8;
+  document["parallelism"]["tensor_per_stage"] = {8, 4};
+  document["cluster"]["nodes"] = 3;
+  const ScenarioRun mixed = simulate(load(document), {});
+  expect_sound(mixed);
+  ASSERT_EQ(mixed.workload->ranks.size(), 24U);
+  EXPECT_NEAR(computed_s(mixed, 0), computed_s(eights, 0), kAgreement);
+  EXPECT_NEAR(computed_s(mixed, 1), computed_s(fours, 1), kAgreement);
+  EXPECT_LT(computed_s(mixed, 0), computed_s(fours, 0));
+  EXPECT_EQ(own_memory(mixed, 0), own_memory(eights, 0));
+  EXPECT_EQ(own_memory(mixed, 1), own_memory(fours, 1));
+  EXPECT_LT(own_memory(mixed, 0), own_memory(fours, 0));
+  const ScenarioRun unfolded = simulate(load(document), {.fold = false});
+  EXPECT_TRUE(agree(mixed.timeline.makespan_s, unfolded.timeline.makespan_s));
 }
 
 ScenarioRun with_servers(const nlohmann::ordered_json& servers, int workers) {

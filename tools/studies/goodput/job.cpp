@@ -239,8 +239,13 @@ void check_near_intervals(const Scenario& scenario, const Job& job) {
 void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
   if (!trains_on(job.policy) || job.policy == FailurePolicy::Mirrored) return;
   const double per_stage = job.nodes_per_replica / static_cast<double>(job.stages);
-  // place_of() of policy.cpp numbers slots stage by stage and needs whole nodes for each stage.
-  if (per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
+  // place_of() of policy.cpp numbers slots stage by stage and needs whole nodes for each stage, the
+  // same number for all.
+  const bool equal = scenario.plan.parallelism.tensor_per_stage.empty();
+  if (equal && per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
+  if (!equal)
+    refuse(scenario, "/policy", "stages of unequal size cannot stand in for each other",
+           "take another policy, or leave parallelism.tensor_per_stage out");
   refuse(scenario, "/policy",
          fmt::format("a node holds more than one stage of one replica: {} nodes for {} stages",
                      job.nodes_per_replica, job.stages),
@@ -347,7 +352,7 @@ std::int64_t replicas_that_leave(const Scenario& scenario) {
   const std::int64_t of_stage = sizes.tensor * sizes.context;
   const std::int64_t of_experts = sizes.expert * sizes.expert_tensor_size();
   const auto of_node = static_cast<std::int64_t>(scenario.cluster.node.gpus);
-  const std::int64_t of_replica = of_stage * sizes.pipeline;
+  const std::int64_t of_replica = sizes.ranks_of_replica();
   return std::lcm(std::lcm(of_experts / std::gcd(of_experts, of_stage),
                            of_node / std::gcd(of_node, of_replica)),
                   std::max<std::int64_t>(1, sizes.shard));

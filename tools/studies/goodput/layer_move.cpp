@@ -46,7 +46,7 @@ std::vector<std::int64_t> stages_of_layers(std::span<const std::int64_t> layers_
   return stages;
 }
 
-// Bytes that a rank of one stage sends to its counterpart in another, by both stages.
+// Bytes that a rank of one stage sends to its peers in another, by both stages.
 std::map<std::pair<std::int64_t, std::int64_t>, double> bytes_between_stages(
     const TrainingPlan& plan, std::span<const std::int64_t> before,
     std::span<const std::int64_t> after) {
@@ -56,7 +56,8 @@ std::map<std::pair<std::int64_t, std::int64_t>, double> bytes_between_stages(
   std::map<std::pair<std::int64_t, std::int64_t>, double> bytes;
   for (std::size_t layer = 0; layer < from.size(); ++layer)
     if (from[layer] != to[layer])
-      bytes[{from[layer], to[layer]}] += layer_bytes(plan, static_cast<std::int64_t>(layer));
+      bytes[{from[layer], to[layer]}] +=
+          layer_bytes(plan_of_stage(plan, from[layer]), static_cast<std::int64_t>(layer));
   return bytes;
 }
 
@@ -69,11 +70,14 @@ double layer_move_s(const TrainingPlan& plan, const Cluster& cluster,
   LoadSum loads(cluster);
   for (const auto& [stages, bytes] : bytes_between_stages(plan, before, after)) {
     for (RankId rank = 0; rank < static_cast<RankId>(grid.world()); ++rank) {
-      GridPosition at = grid.position(rank);
+      const GridPosition at = grid.position(rank);
       if (at.pipeline != stages.first) continue;
-      at.pipeline = stages.second;
-      const std::uint32_t to = gpu_of_rank(p, grid.rank(at));
-      loads.add(cluster.router().route(gpu_of_rank(p, rank), to), bytes);
+      StagePeers peers = grid.peers(at, stages.second);
+      for (std::int64_t i = 0; i < peers.count; ++i, ++peers.first.tensor) {
+        const std::uint32_t to = gpu_of_rank(p, grid.rank(peers.first));
+        loads.add(cluster.router().route(gpu_of_rank(p, rank), to),
+                  bytes / static_cast<double>(peers.count));
+      }
     }
   }
   double slowest_s = 0.0;

@@ -18,7 +18,8 @@ namespace trainyard {
 // more passes the others along.
 //
 // Every rank sends what it holds of a layer between two steps, weights and optimizer state, to the
-// rank at the same tensor, context and data position of the layer's new stage. All transfers begin
+// rank at the same tensor, context and data position of the layer's new stage, or to its peers
+// there where the stages have unequal numbers of tensor ranks. All transfers begin
 // together and share their links, so the most loaded link ends last: its bytes over its rate.
 // Latencies, milliseconds at most, are left out. Experts move with their layer.
 [[nodiscard]] double layer_move_s(const TrainingPlan& plan, const Cluster& cluster,

@@ -64,7 +64,7 @@ class FaultyJob {
   // as slow. All other replicas are alike or faster.
   void slow_stage_of_first_replica(std::int64_t stage, double speed) {
     const Parallelism& sizes = scenario_.plan.parallelism;
-    for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
+    for (std::int64_t tensor = 0; tensor < sizes.tensor_of(stage); ++tensor)
       for (std::int64_t context = 0; context < sizes.context; ++context)
         slow_gpu(gpu_of(grid().rank(
                      {.tensor = tensor, .context = context, .data = 0, .pipeline = stage})),

@@ -139,9 +139,11 @@ bool is_split_by_hand(const Parallelism& p) {
 // Divides the layers over the stages of the plan: as the scenario says where that is possible, else
 // evenly, else with the embedding and the loss as layers. A split by hand is one for the stages of
 // the scenario alone. A plan that none of these divide stays as the scenario says.
-// Replicas of unequal batches are those of the scenario alone, too.
+// Replicas of unequal batches, and stages of unequal numbers of tensor ranks, are those of the
+// scenario alone, too.
 void choose_split(TrainingPlan& plan, std::int64_t stages_of_scenario) {
   plan.parallelism.replica_microbatches.clear();
+  plan.parallelism.tensor_per_stage.clear();
   const std::int64_t stages = plan.parallelism.pipeline;
   const bool own = is_split_by_hand(plan.parallelism)
                        ? stages == stages_of_scenario && layers_split(plan)
@@ -369,6 +371,8 @@ class Family {
     remove("layers_per_stage", !own.layers_per_stage.empty());
     if (!own.replica_microbatches.empty())
       variant.changes.push_back({.path = "parallelism.replica_microbatches", .value = "null"});
+    if (!own.tensor_per_stage.empty())
+      variant.changes.push_back({.path = "parallelism.tensor_per_stage", .value = "null"});
     const auto set = [&](const char* field, bool value, bool before) {
       if (value != before)
         variant.changes.push_back(
@@ -457,6 +461,7 @@ class FamilyReader {
     keep("last_stage_layers", &Parallelism::last_stage_layers);
     keep("layers_per_stage", &Parallelism::layers_per_stage);
     keep("replica_microbatches", &Parallelism::replica_microbatches);
+    keep("tensor_per_stage", &Parallelism::tensor_per_stage);
     keep("embedding_in_split", &Parallelism::embedding_in_split);
     keep("loss_in_split", &Parallelism::loss_in_split);
   }

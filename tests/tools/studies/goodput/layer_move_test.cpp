@@ -14,7 +14,7 @@ using Layers = std::vector<std::int64_t>;
 
 // A stage on each node, and each tensor rank of a stage on a rail of its own: 48 GB/s of the 50 of
 // a NIC of 400 Gb/s are data.
-Scenario stages(std::int64_t pipeline, std::int64_t nodes) {
+Json document_of_stages(std::int64_t pipeline, std::int64_t nodes) {
   Json document = Json::parse(R"({
     "model": { "name": "small", "layers": 8, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 512 },
@@ -24,7 +24,10 @@ Scenario stages(std::int64_t pipeline, std::int64_t nodes) {
   document["cluster"]["nodes"] = nodes;
   document["parallelism"]["pipeline"] = pipeline;
   document["parallelism"]["data"] = nodes / pipeline;
-  return load(document);
+  return document;
+}
+Scenario stages(std::int64_t pipeline, std::int64_t nodes) {
+  return load(document_of_stages(pipeline, nodes));
 }
 
 double move_s(const Scenario& scenario, const Layers& before, const Layers& after) {
@@ -60,6 +63,19 @@ TEST(LayerMove, MovesTheShardsOfTheOptimizerOfEachReplica) {
   EXPECT_NEAR(move_s(scenario, {4, 4}, {5, 3}), kLayerMove, 1e-12);
   scenario.plan.parallelism.zero_stage = 1;
   EXPECT_NEAR(move_s(scenario, {4, 4}, {5, 3}), kLayerMove * 8.0 / 14.0, 1e-12);
+}
+
+// From eight tensor ranks to four, two ranks send over the rail of one; back, one rank sends twice
+// as much in two halves. Either way the rank of the four has the state of two of the eight: its
+// norms once from each sender, or its own in two halves.
+TEST(LayerMove, BetweenStagesOfUnequalSizeLoadsTheRailsOfTheSmallerOne) {
+  Json document = document_of_stages(2, 3);
+  document["parallelism"] = {{"tensor_per_stage", {8, 4}}, {"pipeline", 2}, {"data", 2}};
+  const Scenario scenario = load(document);
+  const double matrices = 14.0 * 16.0 * 1024 * 1024 / 4;
+  const double norms = 14.0 * 2.0 * 1024;
+  EXPECT_NEAR(move_s(scenario, {4, 4}, {5, 3}), (matrices + norms) / kRail, 1e-12);
+  EXPECT_NEAR(move_s(scenario, {4, 4}, {3, 5}), (matrices + 2.0 * norms) / kRail, 1e-12);
 }
 
 }  // namespace
