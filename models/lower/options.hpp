@@ -39,7 +39,8 @@ struct LoweringOptions {
 [[nodiscard]] PipelineOptions pipeline_options(const TrainingPlan& plan,
                                                const LoweringOptions& known);
 
-// The plan whose options are those of one pipeline rank: `tensor` is the number of its tensor ranks.
+// The plan whose options are those of one pipeline rank: `tensor` is the number of its tensor
+// ranks.
 [[nodiscard]] TrainingPlan plan_of_stage(const TrainingPlan& plan, std::int64_t stage);
 
 // Single parts of these options.

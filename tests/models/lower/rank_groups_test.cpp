@@ -95,8 +95,8 @@ TEST(RankGroups, PositionAndRankAreInverse) {
   EXPECT_EQ(twelve.pipeline, 0);
 }
 
-// Where are the ranks of stages with 4 and 2 tensor ranks and two replicas? Stage 0 has ranks 0 to 7,
-// stage 1 ranks 8 to 11. Two ranks of stage 0 send to one rank of stage 1, in two slots of it.
+// Where are the ranks of stages with 4 and 2 tensor ranks and two replicas? Stage 0 has ranks 0 to
+// 7, stage 1 ranks 8 to 11. Two ranks of stage 0 send to one rank of stage 1, in two slots of it.
 TEST(RankGroups, UnequalStagesFollowEachOther) {
   const Parallelism unequal{.tensor = 4, .tensor_per_stage = {4, 2}, .pipeline = 2, .data = 2};
   const RankGrid grid(unequal);

@@ -177,6 +177,7 @@ class Parallelism(Section):
     bucket_parameters: int | None
     first_stage_layers: int | None
     last_stage_layers: int | None
+    tensor_per_stage: Sequence[int] | None
     layers_per_stage: Sequence[int] | None
     replica_microbatches: Sequence[int] | None
     balance: Literal["equal", "auto"] | None
@@ -221,6 +222,7 @@ class Parallelism(Section):
         bucket_parameters: int | None = ...,
         first_stage_layers: int | None = ...,
         last_stage_layers: int | None = ...,
+        tensor_per_stage: Sequence[int] | None = ...,
         layers_per_stage: Sequence[int] | None = ...,
         replica_microbatches: Sequence[int] | None = ...,
         balance: Literal["equal", "auto"] | None = ...,
