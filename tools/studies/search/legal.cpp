@@ -59,6 +59,8 @@ bool schedule_exists(const TrainingPlan& plan) {
   // Such schedules send in both directions between two ranks at once. Blocking sends would
   // deadlock.
   if (placement != StagePlacement::Wrap && !p.overlap_p2p) return false;
+  // Stages of unequal size pass activations on, but not back.
+  if (placement != StagePlacement::Wrap && !p.tensor_per_stage.empty()) return false;
   // Every stage is on two ranks, whose gradients and weights cannot be sharded.
   if (placement == StagePlacement::Bidirectional && p.zero_stage > 1) return false;
   if (!plan.experts.overlap_dispatch) return true;

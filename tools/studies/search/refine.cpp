@@ -159,7 +159,8 @@ void add_placements(std::size_t number, const FoundLayout& found, const ClusterS
   const Parallelism& p = found.layout.plan.parallelism;
   if (!p.placement.empty() || p.pipeline * p.data == 1) return;
   std::vector<std::string> rank_orders{p.rank_order};
-  if (p.pipeline > 1 && p.data > 1) rank_orders.push_back(other_order(p.rank_order));
+  if (p.pipeline > 1 && p.data > 1 && p.tensor_per_stage.empty())
+    rank_orders.push_back(other_order(p.rank_order));
   for (const std::vector<std::string>& nodes : node_orders(cluster)) {
     const std::vector<std::int64_t> placement = placement_by_nodes(cluster, nodes);
     for (const std::string& rank_order : rank_orders) {

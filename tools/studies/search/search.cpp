@@ -1,6 +1,7 @@
 #include "tools/studies/search/search.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -416,7 +417,10 @@ std::string layout_name(const Layout& layout) {
   const char* recompute = training.recompute == Recompute::None        ? "none"
                           : training.recompute == Recompute::Selective ? "selective"
                                                                        : "full";
-  std::string text = fmt::format("TP {}, PP {}", p.tensor, p.pipeline);
+  std::string text = p.tensor_per_stage.empty()
+                         ? fmt::format("TP {}", p.tensor)
+                         : fmt::format("TP {}", fmt::join(p.tensor_per_stage, "+"));
+  text += fmt::format(", PP {}", p.pipeline);
   if (p.interleave > 1) text += fmt::format(" x {}", p.interleave);
   if (p.schedule != one_f_one_b(p.interleave).name()) text += " " + p.schedule;
   if (p.context > 1) text += fmt::format(", CP {}", p.context);

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,11 +17,14 @@
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/studies/sweep/grid.hpp"
 
 namespace trainyard {
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct ScheduleChoice {
   std::string name;
@@ -41,6 +45,7 @@ struct RecomputeChoice {
 // else the usual ones. The usual values are these (all others are left to `--over`):
 //
 // - tensor: powers of two within a node
+// - tensor_per_stage: the same number for all stages, and the scenario's own numbers
 // - context: powers of two that leave each rank 8 192 tokens of a sequence, with fused attention
 // - pipeline: every number of stages that divides the layers evenly; else those that divide them
 //   together with the embedding and the loss, which then count as one layer each (126 layers of
@@ -64,6 +69,8 @@ class Choices {
   // Whether the search itself sets the field.
   [[nodiscard]] static bool sets(const std::string& path);
 
+  // Each entry has the number of every stage; the empty one has the same number for all.
+  [[nodiscard]] std::vector<Sizes> tensor_per_stage() const;
   [[nodiscard]] Sizes tensor() const;
   [[nodiscard]] Sizes context() const;
   [[nodiscard]] Sizes pipeline() const;
@@ -88,10 +95,12 @@ class Choices {
 // communication between the ranks.
 constexpr std::int64_t kLeastTokens = 8192;
 
-constexpr std::array<const char*, 10> kOwnPaths = {
-    "parallelism.tensor",     "parallelism.context",       "parallelism.pipeline",
-    "parallelism.interleave", "parallelism.schedule",      "parallelism.expert",
-    "parallelism.zero_stage", "parallelism.expert_tensor", "training.micro_batch_size",
+constexpr std::array<const char*, 11> kOwnPaths = {
+    "parallelism.tensor",        "parallelism.tensor_per_stage",
+    "parallelism.context",       "parallelism.pipeline",
+    "parallelism.interleave",    "parallelism.schedule",
+    "parallelism.expert",        "parallelism.zero_stage",
+    "parallelism.expert_tensor", "training.micro_batch_size",
     "training.recompute"};
 
 constexpr std::array<RecomputeChoice, 3> kRecompute{
@@ -109,6 +118,23 @@ std::int64_t whole(const Override& change) {
                 .hint = "write for example --over parallelism.tensor=4,8"});
   }
   return value;
+}
+
+// Reads "[8,4]", or "null" for the same number in all stages.
+Choices::Sizes numbers_of_stages(const Override& change) {
+  try {
+    const Json value = Json::parse(change.value);
+    if (value.is_null()) return {};
+    auto numbers = value.get<Choices::Sizes>();
+    if (!numbers.empty() && std::ranges::min(numbers) > 0) return numbers;
+  } catch (const Json::exception&) {  // reported below
+  }
+  throw InputError(Problem{
+      .file = "--over",
+      .pointer = {},
+      .problem =
+          fmt::format("{}={} is no list of numbers of tensor ranks", change.path, change.value),
+      .hint = "write for example --over 'parallelism.tensor_per_stage=null,[8,4],[4,8]'"});
 }
 
 Choices::Sizes divisors(std::int64_t number) {
@@ -139,11 +165,9 @@ bool is_split_by_hand(const Parallelism& p) {
 // Divides the layers over the stages of the plan: as the scenario says where that is possible, else
 // evenly, else with the embedding and the loss as layers. A split by hand is one for the stages of
 // the scenario alone. A plan that none of these divide stays as the scenario says.
-// Replicas of unequal batches, and stages of unequal numbers of tensor ranks, are those of the
-// scenario alone, too.
+// Replicas of unequal batches are those of the scenario alone, too.
 void choose_split(TrainingPlan& plan, std::int64_t stages_of_scenario) {
   plan.parallelism.replica_microbatches.clear();
-  plan.parallelism.tensor_per_stage.clear();
   const std::int64_t stages = plan.parallelism.pipeline;
   const bool own = is_split_by_hand(plan.parallelism)
                        ? stages == stages_of_scenario && layers_split(plan)
@@ -186,6 +210,19 @@ std::optional<Choices::Sizes> Choices::sizes(const std::string& path) const {
   Sizes values;
   for (const auto& point : found->second->points) values.push_back(whole(point.front()));
   return values;
+}
+
+std::vector<Choices::Sizes> Choices::tensor_per_stage() const {
+  const auto named = over_.find("parallelism.tensor_per_stage");
+  std::vector<Sizes> all;
+  if (named != over_.end()) {
+    for (const auto& point : named->second->points) all.push_back(numbers_of_stages(point.front()));
+    return all;
+  }
+  all.emplace_back();
+  const Sizes& own = plan_.parallelism.tensor_per_stage;
+  if (!own.empty()) all.push_back(own);
+  return all;
 }
 
 Choices::Sizes Choices::tensor() const {
@@ -312,18 +349,33 @@ class Family {
         more_(std::move(further)) {}
 
   void enumerate(Layouts& layouts) const {
-    const auto gpus = static_cast<std::int64_t>(gpu_count(base_.cluster)) / base_.plan.workers();
+    for (const Choices::Sizes& numbers : choices_.tensor_per_stage()) {
+      if (numbers.empty())
+        with_equal_stages(layouts);
+      else
+        with_stages(numbers, layouts);
+    }
+  }
+
+ private:
+  // Number of GPUs of one worker.
+  [[nodiscard]] std::int64_t gpus() const {
+    return static_cast<std::int64_t>(gpu_count(base_.cluster)) / base_.plan.workers();
+  }
+
+  void with_equal_stages(Layouts& layouts) const {
     for (const std::int64_t tensor : choices_.tensor()) {
       for (const std::int64_t context : choices_.context()) {
         for (const std::int64_t pipeline : choices_.pipeline()) {
           const std::int64_t replica = tensor * pipeline * context;
-          if (replica <= 0 || gpus % replica != 0) continue;
+          if (replica <= 0 || gpus() % replica != 0) continue;
           TrainingPlan plan = base_.plan;
+          plan.parallelism.tensor_per_stage.clear();
           plan.parallelism.tensor = tensor;
           plan.parallelism.sequence_parallel = tensor > 1;
           plan.parallelism.context = context;
           plan.parallelism.pipeline = pipeline;
-          plan.parallelism.data = gpus / replica;
+          plan.parallelism.data = gpus() / replica;
           choose_split(plan, base_.plan.parallelism.pipeline);
           with_schedules(plan, layouts);
         }
@@ -331,7 +383,21 @@ class Family {
     }
   }
 
- private:
+  // Stages with these numbers of tensor ranks.
+  void with_stages(const Choices::Sizes& numbers, Layouts& layouts) const {
+    TrainingPlan plan = base_.plan;
+    Parallelism& p = plan.parallelism;
+    p.tensor_per_stage = numbers;
+    p.tensor = p.most_tensor();
+    p.sequence_parallel = p.tensor > 1;
+    p.context = 1;
+    p.pipeline = static_cast<std::int64_t>(numbers.size());
+    if (gpus() % p.ranks_of_replica() != 0) return;
+    p.data = gpus() / p.ranks_of_replica();
+    choose_split(plan, base_.plan.parallelism.pipeline);
+    with_schedules(plan, layouts);
+  }
+
   void with_schedules(TrainingPlan plan, Layouts& layouts) const {
     for (const ScheduleChoice& schedule : choices_.schedules(plan)) {
       plan.parallelism.schedule = schedule.name;
@@ -371,8 +437,10 @@ class Family {
     remove("layers_per_stage", !own.layers_per_stage.empty());
     if (!own.replica_microbatches.empty())
       variant.changes.push_back({.path = "parallelism.replica_microbatches", .value = "null"});
-    if (!own.tensor_per_stage.empty())
-      variant.changes.push_back({.path = "parallelism.tensor_per_stage", .value = "null"});
+    if (p.tensor_per_stage != own.tensor_per_stage)
+      variant.changes.push_back(
+          {.path = "parallelism.tensor_per_stage",
+           .value = p.tensor_per_stage.empty() ? "null" : to_line(Json(p.tensor_per_stage))});
     const auto set = [&](const char* field, bool value, bool before) {
       if (value != before)
         variant.changes.push_back(

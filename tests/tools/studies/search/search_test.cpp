@@ -73,6 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
         // Whole gradients of layer after layer, each of which is freed once it is reduced.
         Bounded{"fsdp/llama3_70b_128xh100_maxtext.json"}, Bounded{"what_if/all_reduce.json"},
         Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
+        // Stages with unequal numbers of tensor ranks, on equal GPUs.
+        Bounded{"unequal/llama3_8b_tensor_8_a100_4_h100.json",
+                {{.path = "cluster.others", .value = "null"}}},
+        Bounded{"unequal/llama3_8b_tensor_8_a100_4_h100.json",
+                {{.path = "cluster.others", .value = "null"},
+                 {.path = "parallelism.tensor_per_stage", .value = "[4,8]"},
+                 {.path = "parallelism.sequence_parallel", .value = "false"}}},
         // The bound counts the least loaded expert.
         Bounded{"moe/mixtral_8x7b_64xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
@@ -360,6 +367,49 @@ TEST(Search, FindsWhichMachinesServeWhichStage) {
   EXPECT_EQ(again.plan.parallelism.placement.front(), 8);
   EXPECT_NEAR(simulate(again, {}).timeline.makespan_s, ordered->figures.step_time_s,
               1e-9 * ordered->figures.step_time_s);
+}
+
+// Are stages with unequal numbers of tensor ranks tried? The scenario's own ones are, beside equal
+// numbers, and those that are named are in place of both. The reader refuses what they cannot be
+// combined with, so that all of them run: no schedule sends activations back, and a run of the
+// first takes the time that the search has found.
+TEST(Search, TriesUnequalNumbersOfTensorRanks) {
+  SearchSpace space{
+      .scenario = {.file = scenario("unequal/llama3_8b_tensor_8_a100_4_h100.json"),
+                   .changes = {{"training.global_batch_size", "24"},
+                               {"parallelism.layers_per_stage", "null"},
+                               {"model.layers", "4"}}},
+      .over = {axis_of({"parallelism.tensor=4"}), axis_of({"parallelism.pipeline=2"}),
+               axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"}),
+               axis_of({"parallelism.zero_stage=0,1"}), axis_of({"parallelism.context=1"})}};
+  const auto counts = [&space] {
+    std::map<std::string, int> tried;
+    for (const Layout& layout : enumerate(space).legal) {
+      const std::string name = layout_name(layout);
+      ++tried[name.substr(0, name.find(','))];
+      EXPECT_NO_THROW((void)load_variant(layout.variant)) << name;
+    }
+    return tried;
+  };
+  std::map<std::string, int> tried = counts();
+  EXPECT_EQ(tried["TP 4"], 18);
+  EXPECT_EQ(tried["TP 8+4"], 8) << "1F1B, interleaved, two zero-bubble schedules; ZeRO 0 and 1";
+  EXPECT_EQ(tried.size(), 2U);
+
+  space.over.push_back(axis_of({"parallelism.tensor_per_stage=[4,8],[8,2,2],[8,1]"}));
+  const SearchResult result = searched(space, true, 2);
+  tried = counts();
+  EXPECT_EQ(tried["TP 4+8"], 8);
+  EXPECT_EQ(tried["TP 8+2+2"], 8);
+  EXPECT_EQ(tried.size(), 2U) << "nine ranks do not divide 24 GPUs";
+  ASSERT_FALSE(result.best.empty());
+  const FoundLayout& first = result.best.front();
+  EXPECT_THAT(layout_command(first), testing::HasSubstr("'parallelism.tensor_per_stage="));
+  EXPECT_NEAR(simulate(load_variant(first.layout.variant), {}).timeline.makespan_s,
+              first.figures.step_time_s, 1e-9 * first.figures.step_time_s);
+
+  space.over.back() = axis_of({"parallelism.tensor_per_stage=8"});
+  EXPECT_THROW((void)enumerate(space), InputError);
 }
 
 // Do other fields make families of layouts?
