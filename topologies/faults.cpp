@@ -127,6 +127,14 @@ class Breaker {
           fmt::format("the link {} is inside a node, and the job ends without it", timed.part),
           "leave out the dates, or give a \"capacity_factor\"");
     const Retransmission retry = load_retransmission();
+    // Outages of a link that touch are one outage to the transport.
+    for (const TimedFault& other : timed_) {
+      const bool same = other.from == timed.from && other.to == timed.to;
+      if (!same || other.rate_left != kStalled) continue;
+      if (other.from_s > timed.until_s || timed.from_s > other.until_s) continue;
+      timed.from_s = std::min(timed.from_s, other.from_s);
+      timed.until_s = std::max(timed.until_s, other.until_s);
+    }
     // An outage without an end takes infinitely many tries and is refused here too.
     const double tries = std::ceil((timed.until_s - timed.from_s) / retry.interval_s);
     if (!(tries <= retry.retries))

@@ -289,6 +289,15 @@ TEST(Faults, AFlapLastsWholeRetransmissionTimeouts) {
                    1.0 + 2 * timeout_s);
   EXPECT_THAT(faulty_refusal({flap("node 1 nic 2", 31.0)}), HasSubstr("7 tries"));
   EXPECT_THAT(faulty_refusal({flap("node 1 nvswitch 0", 1.0)}), HasSubstr("inside a node"));
+  // Two outages that touch are one of 40 s to the transport; with 10 s between them they are not.
+  const auto two = [&](double between_s) {
+    Fault second = flap("node 1 nic 2", 20.0);
+    second.begins = Seconds{21.0 + between_s};
+    second.ends = Seconds{41.0 + between_s};
+    return std::vector{flap("node 1 nic 2", 20.0), second};
+  };
+  EXPECT_THAT(faulty_refusal(two(0.0)), HasSubstr("7 tries"));
+  EXPECT_EQ(faulty_refusal(two(10.0)), "");
 }
 
 // Are faults with dates written and read back?

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "communicators.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 #include "topologies/topology.hpp"
 

@@ -45,6 +45,16 @@ double Draws::weibull(double shape) {
   return std::pow(value, 1.0 / shape) / boost::math::tgamma(1.0 + 1.0 / shape);
 }
 
+// A moment at random falls into a gap with a probability in proportion to its length, and anywhere
+// within it. For a gap x of such a length, (x/scale)^shape has a gamma distribution of shape
+// 1 + 1/shape.
+double Draws::weibull_residual(double shape) {
+  if (shape == 1.0) return weibull(shape);
+  const double power = boost::math::gamma_p_inv(1.0 + 1.0 / shape, uniform());
+  const double gap = std::pow(power, 1.0 / shape) / boost::math::tgamma(1.0 + 1.0 / shape);
+  return gap * uniform();
+}
+
 // The mean of exp(sigma z) is exp(sigma^2/2), hence the last term.
 double Draws::lognormal(double mean, double sigma) {
   const double z = quantile(boost::math::normal(), uniform());
@@ -63,16 +73,26 @@ void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what,
                      .shape = weibull_shape,
                      .draws = Draws(what),
                      .trace_s = trace_s});
-  next_.push_back(kNever);
-  place_.push_back(0.0);
-  draw(next_.size() - 1, 0.0, 1.0);
+  Cause& cause = causes_.back();
+  double first = kNever;
+  if (trace_s != nullptr)
+    first = next_of_trace(cause);
+  else if (cause.mean != kNever)
+    first = cause.mean * cause.draws.weibull_residual(weibull_shape);
+  next_.push_back(first);
+  place_.push_back(cause.draws.uniform());
+  find_first();
+}
+
+double Arrivals::next_of_trace(Cause& cause) {
+  return cause.taken < cause.trace_s->size() ? (*cause.trace_s)[cause.taken++] : kNever;
 }
 
 // With half of the parts at work, events are twice as far apart; those of a trace are not.
 void Arrivals::draw(std::size_t cause, double now, double share) {
   Cause& one = causes_[cause];
   if (one.trace_s != nullptr)
-    next_[cause] = one.taken < one.trace_s->size() ? (*one.trace_s)[one.taken++] : kNever;
+    next_[cause] = next_of_trace(one);
   else
     next_[cause] =
         one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);

@@ -26,9 +26,11 @@ class Draws {
  public:
   explicit Draws(const DrawsOf& what);
 
-  [[nodiscard]] double uniform();                             // between 0 and 1, both excluded
-  [[nodiscard]] double exponential(double mean);              //
-  [[nodiscard]] double weibull(double shape);                 // mean 1
+  [[nodiscard]] double uniform();                 // between 0 and 1, both excluded
+  [[nodiscard]] double exponential(double mean);  //
+  [[nodiscard]] double weibull(double shape);     // mean 1
+  // From a moment at random until the next of events that are `weibull` apart. Mean 1 for shape 1.
+  [[nodiscard]] double weibull_residual(double shape);
   [[nodiscard]] double lognormal(double mean, double sigma);  // sigma of the logarithm
   // The number of failed trials before the first success of the given probability.
   [[nodiscard]] double failed_trials(double probability);
@@ -44,6 +46,8 @@ class Draws {
 class Arrivals {
  public:
   // Events of a cause per second, with all parts at work, and the shape of the times between them.
+  // The first time is that from a moment at random, so that the expected number of events is rate
+  // times time for every shape.
   // With a trace, increasing times of events that outlives this object, these come in place of
   // random ones.
   void add(double rate, double weibull_shape, const DrawsOf& what,
@@ -70,6 +74,7 @@ class Arrivals {
     std::size_t taken = 0;               // from the trace
   };
   void find_first();
+  [[nodiscard]] double next_of_trace(Cause& cause);
 
   std::vector<Cause> causes_;
   std::vector<double> next_;

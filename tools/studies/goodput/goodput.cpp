@@ -97,14 +97,14 @@ struct Candidate {
 // The intervals of the closed forms, and a curve around the last of them: the exact optimum, or the
 // scenario's own interval where no failure or no stall defines one.
 std::vector<Candidate> candidates(const Job& job) {
-  const double mtbf = job.mtbf_s();
+  const double mtbf = job.storage_mtbf_s();
   const double own = static_cast<double>(job.storage().interval_steps) * job.step_s;
   std::vector<Candidate> all{{"scenario", own}};
-  const double stall_s = job.storage().stall_s;
-  if (std::isfinite(mtbf) && stall_s > 0.0) {
-    all.push_back({"Young", reliability::young_interval(stall_s, mtbf)});
-    all.push_back({"Daly", reliability::daly_interval(stall_s, mtbf)});
-    all.push_back({"exact optimum", reliability::exact_interval(stall_s, mtbf)});
+  const double loss_s = job.checkpoint_loss_s();
+  if (std::isfinite(mtbf) && loss_s > 0.0) {
+    all.push_back({"Young", reliability::young_interval(loss_s, mtbf)});
+    all.push_back({"Daly", reliability::daly_interval(loss_s, mtbf)});
+    all.push_back({"exact optimum", reliability::exact_interval(loss_s, mtbf)});
   }
   const double middle = all.back().interval_s;
   for (const double factor : {0.25, 0.5, 2.0, 4.0, 8.0}) all.push_back({"", middle * factor});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/report/figures.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/goodput/components.hpp"
 #include "tools/studies/goodput/draws.hpp"
 #include "tools/studies/goodput/policy.hpp"
@@ -121,6 +124,11 @@ CheckpointLevel storage_level(const Scenario& scenario, double bytes) {
 // since the last complete one stays until the next one is.
 CheckpointLevel near_level(const Scenario& scenario, std::size_t index, double bytes) {
   const NearCheckpoint& near = scenario.reliability->checkpoint.near[index];
+  if (near.copies > scenario.cluster.nodes)
+    refuse(scenario, fmt::format("/checkpoint/near/{}/copies", index),
+           fmt::format("{} copies need as many nodes, and there are {}", near.copies,
+                       scenario.cluster.nodes),
+           "use more nodes or fewer copies");
   const double of_node = bytes / scenario.cluster.nodes;
   const double held = 2.0 * of_node * static_cast<double>(near.copies);
   if (near.capacity && held > near.capacity->value())
@@ -155,8 +163,11 @@ void set_checkpoints(const Scenario& scenario, Job& job) {
 // A time that grows with each doubling of the GPUs over those for which it is given: 30 s on 1024
 // GPUs with 10 s a doubling are 50 s on 4096, and 20 s on 512.
 double grown(double time_s, const std::optional<Seconds>& per_doubling, const Scenario& scenario) {
+  if (!per_doubling) return time_s;
   const std::int64_t given = scenario.reliability->recovery.gpus;
-  if (!per_doubling || given == 0) return time_s;
+  if (given == 0)
+    refuse(scenario, "/recovery/gpus", "is missing: a time grows with each doubling of it",
+           "give the number of GPUs for which the times hold");
   const double doublings = std::log2(gpu_count(scenario.cluster) / static_cast<double>(given));
   return std::max(0.0, time_s + doublings * per_doubling->value());
 }
@@ -186,7 +197,7 @@ void set_recovery(const Scenario& scenario, Job& job) {
 double interval_seconds(const Scenario& scenario, const Job& job) {
   const std::optional<Seconds>& interval = scenario.reliability->checkpoint.interval;
   return interval ? interval->value()
-                  : reliability::exact_interval(job.storage().stall_s, job.mtbf_s());
+                  : reliability::exact_interval(job.checkpoint_loss_s(), job.storage_mtbf_s());
 }
 
 // The same in whole steps, at least one. An optimal one is as long as the write at least.
@@ -202,7 +213,7 @@ void set_interval(const Scenario& scenario, Job& job) {
   CheckpointLevel& storage = job.storage();
   job.optimal_interval = !checkpoint.interval && checkpoint.interval_steps == 0;
   if (job.optimal_interval) {
-    if (!std::isfinite(job.mtbf_s()))
+    if (!std::isfinite(job.storage_mtbf_s()))
       refuse(scenario, "/checkpoint/interval", "without failures no interval is the best",
              "give a time, such as \"1 h\"");
     storage.interval_steps = steps_of_interval(scenario, job, job.step_s);
@@ -373,13 +384,23 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   job.move_s = [steps](const JobState& from, const JobState& to) {
     return steps->move_s(from, to);
   };
+  job.fits = [steps](std::int64_t lost) { return steps->fits_without(lost); };
   job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
   const std::vector<double> drags_s = drags_of_writes(scenario, scenario, job.step_s, *steps, job);
   for (std::size_t level = 0; level < drags_s.size(); ++level)
     job.levels[level].drag_s = drags_s[level];
   job.policy_step_s = job.step_s;
   if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step(scenario);
-  if (job.policy == FailurePolicy::Backup) job.policy_step_s = backup_step(scenario, job);
+  if (job.policy == FailurePolicy::Backup) {
+    job.policy_step_s = backup_step(scenario, job);
+    // A step with a slow part waits less, too.
+    job.step_in = [steps, share = job.policy_step_s / job.step_s](const JobState& state) {
+      return share * steps->step_in(state);
+    };
+  }
+  // The optimal interval depends on the drags.
+  set_interval(scenario, job);
+  check_near_intervals(scenario, job);
   set_phases(scenario, memo, *steps, job);
 }
 
@@ -401,6 +422,34 @@ double Job::mtbf_s() const {
       rate += cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
   }
   return 1.0 / rate;
+}
+
+namespace {
+
+// Whether an event of the cause alone makes the job read storage.
+bool reads_storage(const Job& job, const InterruptionCause& cause) {
+  if (cause.kind == FailureKind::Silent) return true;
+  std::vector<std::int64_t> slots(static_cast<std::size_t>(std::min(cause.nodes, job.nodes())));
+  std::iota(slots.begin(), slots.end(), 0);
+  if (!slots.empty() && can_do_without(job, slots)) return false;
+  return std::none_of(job.levels.begin(), job.levels.end() - 1, [&](const CheckpointLevel& level) {
+    return copies_survive(level.copies, job.nodes(), slots);
+  });
+}
+
+double mtbf_of_storage(const Job& job) {
+  Job those;
+  std::ranges::copy_if(job.causes, std::back_inserter(those.causes),
+                       [&job](const InterruptionCause& one) { return reads_storage(job, one); });
+  return those.mtbf_s();
+}
+
+}  // namespace
+
+bool Job::has_cause_that_reads_storage() const { return std::isfinite(mtbf_of_storage(*this)); }
+
+double Job::storage_mtbf_s() const {
+  return has_cause_that_reads_storage() ? mtbf_of_storage(*this) : mtbf_s();
 }
 
 double Job::step_of(std::size_t phase) const {
@@ -479,7 +528,10 @@ double checkpoint_bytes(const Scenario& scenario) {
          static_cast<double>(parameter_count(plan.architecture));
 }
 
-Job job_with_step(const Scenario& scenario, double step_s) {
+namespace {
+
+// The job without what depends on its policy and its interval between checkpoints.
+Job job_without_interval(const Scenario& scenario, double step_s) {
   const Reliability& all = *scenario.reliability;
   Job job;
   job.step_s = job.policy_step_s = step_s;
@@ -493,9 +545,30 @@ Job job_with_step(const Scenario& scenario, double step_s) {
   job.backup_replicas = all.backup_replicas;
   job.nodes_per_replica = scenario.cluster.nodes;
   job.gpus = (job.nodes() + job.spares.nodes) * scenario.cluster.node.gpus;
-  // The interval comes after the causes and the checkpoints: its optimum depends on both.
   set_checkpoints(scenario, job);
   set_recovery(scenario, job);
+  return job;
+}
+
+// A fault with dates happens once, in the step that `run` simulates. Every step of a long run would
+// have it.
+void refuse_dated_faults(const Scenario& scenario) {
+  const std::vector<Fault>& faults = scenario.cluster.faults;
+  const auto dated = std::ranges::find_if(faults, &Fault::is_timed);
+  if (dated == faults.end()) return;
+  throw InputError(
+      Problem{.file = scenario.file,
+              .pointer = fmt::format("/cluster/faults/{}", std::distance(faults.begin(), dated)),
+              .problem = "has dates, which are those of one step, not of a long run",
+              .hint = "leave the dates out, or describe it under "
+                      "/reliability/failures"});
+}
+
+}  // namespace
+
+// The interval comes after the causes and the checkpoints: its optimum depends on both.
+Job job_with_step(const Scenario& scenario, double step_s) {
+  Job job = job_without_interval(scenario, step_s);
   set_interval(scenario, job);
   check_near_intervals(scenario, job);
   return job;
@@ -505,9 +578,11 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   if (!scenario.reliability)
     refuse(scenario, "", "the scenario does not say what fails",
            "take a preset: --preset llama3; `trainyard list reliability` lists them");
+  refuse_dated_faults(scenario);
   const Result run = simulate(scenario, {}, memo);
   const Figures of_step = figures(run.view());
-  Job job = job_with_step(scenario, of_step.step_time_s);
+  Job job = job_without_interval(scenario, of_step.step_time_s);
+  if (!everything_fits(run.view())) job.memory_problem = verdict_line(run.view());
   job.step_interval = run.facts.interval;
   // MFU counts all GPUs, and those of a copy repeat the work of the others.
   job.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());

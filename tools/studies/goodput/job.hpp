@@ -116,6 +116,9 @@ struct Job {
   // The time in which a job that trains on moves layers between stages when its state changes
   // from the first to the second. Without it none move.
   std::function<double(const JobState&, const JobState&)> move_s = {};
+  // Whether a job with so many replicas less fits into the memory of its GPUs and hosts. Sharded
+  // over fewer replicas, each rank holds more. Without it all do.
+  std::function<bool(std::int64_t)> fits = {};
   // States that were simulated, and how often one was asked for.
   std::function<std::pair<std::size_t, std::size_t>()> states = {};
 
@@ -125,6 +128,7 @@ struct Job {
   std::int64_t gpus = 0;                           // with those of the spare nodes
   std::optional<StepInterval> step_interval = {};  // none for a step that is not predicted
   double checkpoint_bytes = 0.0;
+  std::string memory_problem = {};  // "DOES NOT FIT: ..."; empty: the whole job fits
   bool optimal_interval = false;    // the scenario leaves it to the optimum
   std::vector<std::string> absent;  // phases that the scenario does not give
 
@@ -134,6 +138,14 @@ struct Job {
   [[nodiscard]] std::int64_t nodes() const;
   // Mean time between failures that are fatal or silent; infinite without any.
   [[nodiscard]] double mtbf_s() const;
+  // The same of those after which the job reads storage: not those that its policy trains through,
+  // nor those that a near checkpoint survives. Where no cause is one, several failures at a time
+  // are, and all causes count.
+  [[nodiscard]] double storage_mtbf_s() const;
+  [[nodiscard]] bool has_cause_that_reads_storage() const;
+  // Time that training loses to a checkpoint in storage: its stall, and the drag of its write.
+  [[nodiscard]] double checkpoint_loss_s() const { return storage().stall_s + storage().drag_s; }
+  [[nodiscard]] bool fits_without(std::int64_t lost) const { return !fits || fits(lost); }
   // The steps of a phase with all replicas; its last step, infinite for the last phase; the phase
   // after so many steps. REQUIRES: the phase is 0, or one of the list.
   [[nodiscard]] double step_of(std::size_t phase) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "sim/base/csv.hpp"
 #include "sim/render/page/document.hpp"
 #include "sim/render/page/elements.hpp"
 #include "sim/render/page/plots.hpp"
@@ -145,8 +146,8 @@ std::string goodput_page(const GoodputReport& report, const std::vector<RunEvent
 std::string events_csv(const std::vector<RunEvent>& events) {
   std::string text = "begin_s,duration_s,phase,cause\n";
   for (const RunEvent& event : events)
-    text += fmt::format("{},{},{},\"{}\"\n", event.begin_s, event.duration_s,
-                        kPhaseNames[static_cast<std::size_t>(event.phase)], event.cause);
+    text += fmt::format("{},{},{},{}\n", event.begin_s, event.duration_s,
+                        kPhaseNames[static_cast<std::size_t>(event.phase)], csv_field(event.cause));
   return text;
 }
 

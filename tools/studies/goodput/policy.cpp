@@ -113,4 +113,18 @@ std::int64_t stage_of(const Job& job, std::int64_t slot) {
   return place_of(job, slot % job.nodes()).stage;
 }
 
+std::vector<std::int64_t> missing_stages(const Job& job, const std::vector<std::int64_t>& empty) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> replicas;  // by stage and index
+  std::map<std::int64_t, std::int64_t> most;                               // by stage
+  for (const std::int64_t slot : empty) {
+    const Place place = place_of(job, slot);
+    const std::int64_t count = ++replicas[{place.stage, place.index}];
+    most[place.stage] = std::max(most[place.stage], count);
+  }
+  std::vector<std::int64_t> stages;
+  for (const auto& [stage, count] : most)
+    stages.insert(stages.end(), static_cast<std::size_t>(count), stage);
+  return stages;
+}
+
 }  // namespace trainyard

@@ -28,4 +28,11 @@ namespace trainyard {
 // replicas.
 [[nodiscard]] std::int64_t stage_of(const Job& job, std::int64_t slot);
 
+// The pipeline stages of these empty slots, sorted. A stage occurs as often as the same one of its
+// nodes is missing in different replicas, the most often missing one counts: the step waits for
+// the peers of that one. If node 0 of a stage is missing in two replicas and node 1 in one, the
+// stage occurs twice.
+[[nodiscard]] std::vector<std::int64_t> missing_stages(const Job& job,
+                                                       const std::vector<std::int64_t>& empty);
+
 }  // namespace trainyard

@@ -92,8 +92,13 @@ double RunProgress::last_step(double steps) const {
   constexpr double kRounding = 1e-9;
   if (steps == kNever) return kNever;
   // Half the replicas need two steps of the optimizer for one whole step. The last step is done
-  // whole.
-  return start_.position + std::ceil((steps - start_.steps) / share_ - kRounding);
+  // whole, also where the segment begins within a step.
+  return std::ceil(start_.position + (steps - start_.steps) / share_ - kRounding);
+}
+
+bool RunProgress::has_done(double steps) const {
+  constexpr double kRounding = 1e-9;
+  return here_.steps >= steps * (1.0 - kRounding);
 }
 
 // The last checkpoint comes after the last step, wherever that is in its interval.
@@ -114,14 +119,15 @@ double RunProgress::time_to_end_of_step() const {
   return std::max(0.0, time_.after_stalls(step) - trained_s_);
 }
 
-std::optional<Point> RunProgress::latest(std::size_t level, double now) const {
+std::optional<Point> RunProgress::latest(std::size_t level, double now, double last) const {
   const Saved& saved = saved_[level];
   const CheckpointLevel& of = job_.levels[level];
   // A checkpoint is complete once its write has passed after its stall. passed_by() counts the drag
   // as a stall after the same step, though the write goes on during it.
   const double written_s = trained_s_ - (of.write_s - drags_s_[level]);
   if (written_s > 0.0) {
-    const double position = time_.last_multiple(level, time_.passed_by(written_s));
+    const double passed = std::min(time_.passed_by(written_s), last);
+    const double position = time_.last_multiple(level, passed);
     if (position > start_.position) return point_at(position);
   }
   // No checkpoint of this segment is complete. A write that an earlier segment began may be.
@@ -130,10 +136,10 @@ std::optional<Point> RunProgress::latest(std::size_t level, double now) const {
 
 // Notes which checkpoints of the segment are complete and which are still being written. Step
 // `passed` is the last one whose stalls have passed.
-void RunProgress::note_checkpoints(double now, double passed) {
+void RunProgress::note_checkpoints(double now, double passed, double last) {
   for (std::size_t level = 0; level < saved_.size(); ++level) {
     Saved& saved = saved_[level];
-    const std::optional<Point> complete = latest(level, now);
+    const std::optional<Point> complete = latest(level, now, last);
     const double begun = time_.last_multiple(level, passed);
     const bool writes = begun > start_.position && begun > (complete ? complete->position : -1.0);
     // If neither branch applies, the write that an earlier segment began goes on.
@@ -154,7 +160,7 @@ void RunProgress::close(double now, double steps) {
   // After the last step, time_to() waits for one more checkpoint, which TrainingTime does not know.
   const double most = last == kNever ? kNever : time_.before_stalls(last);
   const TrainingTime::Split split = time_.split(std::min(trained_s_, most));
-  note_checkpoints(now, split.passed);
+  note_checkpoints(now, split.passed, last);
   here_ = point_at(snapped(split.position));
   double rest_s = trained_s_ - (here_.position - start_.position) * step_s_;
   for (std::size_t i = 0; i < stalls_.size(); ++i) {
@@ -190,7 +196,7 @@ std::size_t RunProgress::fall_back(const std::vector<bool>& survives, double now
   std::size_t best = saved_.size() - 1;
   for (std::size_t level = saved_.size(); level-- > 0;) {
     Saved& saved = saved_[level];
-    saved.complete = survives[level] ? latest(level, now) : std::nullopt;
+    saved.complete = survives[level] ? latest(level, now, kNever) : std::nullopt;
     if (saved.complete && saved.complete->position >= saved_[best].complete->position) best = level;
   }
   const Point point = *saved_[best].complete;
@@ -213,7 +219,9 @@ void RunProgress::drop_unfinished_step() {
   begin(step_s_, share_);
 }
 
-Point RunProgress::stored(double now) const { return *latest(saved_.size() - 1, now); }
+Point RunProgress::stored(double now, double steps) const {
+  return *latest(saved_.size() - 1, now, last_step(steps));
+}
 
 bool RunProgress::keeps(const Point& point) const {
   if (job_.kept == 0) return true;

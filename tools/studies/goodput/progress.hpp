@@ -54,11 +54,12 @@ class RunProgress {
   void drop_unfinished_step();
 
   // Returns the point that storage would restore if the job failed now.
-  [[nodiscard]] Point stored(double now) const;
+  [[nodiscard]] Point stored(double now, double steps) const;
   // Whether storage still has a checkpoint, or has replaced it by later ones.
   [[nodiscard]] bool keeps(const Point& point) const;
 
   [[nodiscard]] const Point& here() const { return here_; }
+  [[nodiscard]] bool has_done(double steps) const;  // rounding does not matter
   // The seconds of each phase until the last closed segment.
   [[nodiscard]] std::array<double, kPhases> phases() const;
 
@@ -70,8 +71,10 @@ class RunProgress {
   };
   [[nodiscard]] Point point_at(double position) const;  // in this segment
   [[nodiscard]] double last_step(double steps) const;   // position at which they are done
-  [[nodiscard]] std::optional<Point> latest(std::size_t level, double now) const;
-  void note_checkpoints(double now, double passed);
+  // The last checkpoint that is complete, of a step up to `last`: after that one the job trains no
+  // more and waits for its last checkpoint.
+  [[nodiscard]] std::optional<Point> latest(std::size_t level, double now, double last) const;
+  void note_checkpoints(double now, double passed, double last);
   void credit(RunPhase phase, double seconds) {
     phases_s_[static_cast<std::size_t>(phase)] += seconds;
   }

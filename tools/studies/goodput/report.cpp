@@ -35,6 +35,13 @@ std::string states_text(const Job& job) {
   return fmt::format("; {} other states simulated, asked for {} times", simulated, asked);
 }
 
+// The closed form of the optimum knows no failures that hit several nodes by chance.
+const char* optimum_text(const Job& job) {
+  if (!job.optimal_interval) return "";
+  return job.has_cause_that_reads_storage() ? ", the optimum"
+                                            : ", the optimum if every failure read storage";
+}
+
 std::string near_text(const Job& job) {
   std::string text;
   for (std::size_t i = 0; i + 1 < job.levels.size(); ++i) {
@@ -54,11 +61,11 @@ std::string setup_text(const GoodputReport& report) {
       "failures    one every {}\n"
       "sampled     {} runs{}\n",
       to_text(Seconds{job.step_s}), percent(job.mfu), job.gpus, job.checkpoint_bytes / 1e12,
-      job.storage().interval_steps, to_text(Seconds{interval_s}),
-      job.optimal_interval ? ", the optimum" : "", to_text(Seconds{job.storage().stall_s}),
-      to_text(Seconds{job.storage().write_s}), time_text(job.mtbf_s()), report.result.runs.size(),
-      states_text(job));
+      job.storage().interval_steps, to_text(Seconds{interval_s}), optimum_text(job),
+      to_text(Seconds{job.storage().stall_s}), to_text(Seconds{job.storage().write_s}),
+      time_text(job.mtbf_s()), report.result.runs.size(), states_text(job));
   text += near_text(job);
+  if (!job.memory_problem.empty()) text.insert(0, job.memory_problem);
   if (!job.absent.empty())
     text += wrapped(fmt::format("NOT GIVEN, so without time: {}", fmt::join(job.absent, ", ")), 12);
   return text;
@@ -133,6 +140,7 @@ Json job_json(const Job& job) {
   return {{"step_time_s", job.step_s},
           {"mfu", job.mfu},
           {"gpus", job.gpus},
+          {"fits", job.memory_problem.empty()},
           {"tokens_per_step", job.tokens_per_step},
           {"checkpoint_bytes", job.checkpoint_bytes},
           {"checkpoint_interval_steps", job.storage().interval_steps},

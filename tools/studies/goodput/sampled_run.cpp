@@ -68,7 +68,7 @@ class Run {
   };
   struct SilentError {
     std::size_t cause;
-    std::int64_t slot;
+    std::optional<std::int64_t> slot;  // none: its node has left the job
     double found_at;
     Point clean;  // the last checkpoint before it
   };
@@ -80,6 +80,7 @@ class Run {
   std::optional<Stop> interrupted_by(std::size_t cause);
   std::optional<Stop> stalled_by(std::size_t cause);
   std::optional<Stop> pause(std::size_t index);
+  std::optional<Stop> repaired();
   std::optional<Stop> take_node_back();
   std::optional<Stop> change_state();
   std::optional<Stop> end_training_phase();
@@ -95,6 +96,8 @@ class Run {
   void recover(Stop stop);
   std::optional<Stop> recover_once(const Stop& stop);
   std::optional<Stop> replace_nodes();
+  [[nodiscard]] bool can_run_without(std::int64_t missing) const;
+  [[nodiscard]] double date_after(double date, double every_s) const;
   // Lets time pass without training. Returns a failure that ends it early.
   std::optional<Stop> wait(RunPhase phase, double duration_s);
   std::optional<Stop> wait_through(std::initializer_list<std::pair<RunPhase, double>> phases);
@@ -194,11 +197,9 @@ JobState Run::state() const {
     state.replicas_lost =
         job_.replicas_lost(static_cast<std::int64_t>(nodes_.empty_slots().size()));
   if (job_.policy == FailurePolicy::Redundant || job_.policy == FailurePolicy::Reroute)
-    for (const std::int64_t slot : nodes_.empty_slots())
-      state.empty_stages.push_back(stage_of(job_, slot));
+    state.empty_stages = missing_stages(job_, nodes_.empty_slots());
   for (const SlowNode& one : slow_)
     state.slow.push_back({.cause = one.cause, .stage = stage_of(job_, one.slot)});
-  std::ranges::sort(state.empty_stages);
   std::ranges::sort(state.slow);
   // Two parts of a stage that are slow for the same cause count as one, because the step waits for
   // the slowest. Sorted lists without duplicates make equal states equal keys of StateSteps.
@@ -312,10 +313,12 @@ void Run::lose(const std::vector<std::int64_t>& slots) {
   run_.nodes_lost += count;
   run_.without_spare += std::max<std::int64_t>(0, count - spares);
   nodes_.lose(slots, now_);
-  // The node that takes the place of a slow one is not slow.
+  // The node that takes the place of a slow one is not slow, and that of a wrong one is sound.
   std::erase_if(slow_, [&slots](const SlowNode& one) {
     return std::ranges::find(slots, one.slot) != slots.end();
   });
+  for (SilentError& one : errors_)
+    if (one.slot && std::ranges::find(slots, *one.slot) != slots.end()) one.slot.reset();
   for (const std::int64_t slot : slots)
     if (std::ranges::find(emptied_, slot) == emptied_.end()) emptied_.push_back(slot);
 }
@@ -396,9 +399,9 @@ void Run::slow_down(std::size_t cause) {
 void Run::corrupt(std::size_t cause) {
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
   errors_.push_back({.cause = cause,
-                     .slot = slots.empty() ? 0 : slots.front(),
+                     .slot = slots.empty() ? std::nullopt : std::optional(slots.front()),
                      .found_at = now_ + found_after(cause),
-                     .clean = progress_.stored(now_)});
+                     .clean = progress_.stored(now_, length_.steps)});
 }
 
 // ---- training
@@ -416,7 +419,7 @@ Run::Next Run::next() const {
   if (phase_end < length_.steps)
     offer(now_ + progress_.time_to_steps(phase_end), What::TrainingPhaseEnds);
   const bool elastic = job_.policy == FailurePolicy::Elastic;
-  if (elastic && !nodes_.empty_slots().empty()) offer(nodes_.next_repair(), What::NodeBack);
+  if (elastic && !nodes_.empty_slots().empty()) offer(nodes_.next_repair(), What::Repair);
   if (!joins_.empty()) offer(joins_.top().first, What::NodeBack);
   if (unserved_ > 0) offer(nodes_.next_repair(), What::Repair);
   for (std::size_t i = 0; i < pause_at_.size(); ++i) offer(pause_at_[i], What::Pause, i);
@@ -457,8 +460,7 @@ std::optional<Run::Stop> Run::handle(const Next& next) {
     case What::NodeBack:
       return take_node_back();
     case What::Repair:
-      schedule_nodes();
-      return {};
+      return repaired();
     case What::Interruption:
       return interrupted_by(next.index);
     case What::Pause:
@@ -525,13 +527,20 @@ Run::Stop Run::save_and_stop() {
     return *failed;
   progress_.save();
   load_s_ = storage.load_s;
+  ended_ = ended_ || progress_.has_done(length_.steps);
   return {};
+}
+
+// The first date after now of those that are `every_s` apart.
+double Run::date_after(double date, double every_s) const {
+  return date + every_s * (std::floor(std::max(0.0, now_ - date) / every_s) + 1.0);
 }
 
 std::optional<Run::Stop> Run::pause(std::size_t index) {
   const PauseSettings& pause = job_.pauses[index];
   cause_name_ = pause.cause;
-  pause_at_[index] = pause.every ? now_ + pause.every->value() : kNever;
+  // Dates on which the job did not train are skipped.
+  pause_at_[index] = pause.every ? date_after(pause_at_[index], pause.every->value()) : kNever;
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
   down_ = true;
@@ -539,11 +548,25 @@ std::optional<Run::Stop> Run::pause(std::size_t index) {
   return failed ? *failed : Stop{};
 }
 
-// Elastic: the job saves, and starts again with a replica more. Others let the node join the next
-// step.
+// A node has been repaired. An elastic job saves and starts again where a replica more can train;
+// in a replica of two nodes that lacks both, the first of them changes nothing.
+std::optional<Run::Stop> Run::repaired() {
+  nodes_.collect_repairs(now_);
+  if (job_.policy != FailurePolicy::Elastic) {
+    schedule_nodes();
+    return {};
+  }
+  const auto missing = static_cast<std::int64_t>(nodes_.empty_slots().size());
+  const std::int64_t left = std::max<std::int64_t>(0, missing - nodes_.standing_by());
+  if (job_.replicas_lost(left) >= state_.replicas_lost) return {};
+  ++run_.rejoins;
+  cause_name_ = {};
+  return save_and_stop();
+}
+
+// The node joins the next step.
 std::optional<Run::Stop> Run::take_node_back() {
   ++run_.rejoins;
-  if (job_.policy == FailurePolicy::Elastic) return save_and_stop();
   ++(joins_.top().second ? joining_others_ : joining_spares_);
   joins_.pop();
   change_at_ = now_ + progress_.time_to_end_of_step();
@@ -603,32 +626,53 @@ Run::Stop Run::undo_error(std::size_t index) {
   std::erase_if(errors_, [this](const SilentError& other) {
     return other.clean.position >= progress_.here().position;
   });
-  if (job_.causes[one.cause].nodes > 0) lose({one.slot});
+  if (job_.causes[one.cause].nodes > 0 && one.slot) lose({*one.slot});
   return {.cause = one.cause, .detected = true};
 }
 
 // ---- recovery
 
-// Spare nodes replace missing ones at the same time. Without any, a job that can go on with fewer
-// replicas does; otherwise a node comes from elsewhere, or the next repair is awaited.
+// Spare nodes and nodes from elsewhere replace missing ones at the same time. Without a spare, a
+// job that can go on with fewer replicas does. Otherwise the next repair or the nodes from
+// elsewhere are awaited, whichever comes first.
 std::optional<Run::Stop> Run::replace_nodes() {
+  std::int64_t placing = 0;   // spares that take their slots
+  double placed_at = kNever;  // when they have
+  double cold_at = kNever;    // when nodes from elsewhere come, if any were asked for
   while (!nodes_.empty_slots().empty() && !ended_) {
     nodes_.collect_repairs(now_);
     const auto missing = static_cast<std::int64_t>(nodes_.empty_slots().size());
-    if (nodes_.standing_by() > 0) {
-      if (const auto stop = wait(RunPhase::Replace, job_.spares.replace_s)) return stop;
-      if (ended_) return {};
-      nodes_.replace_from_spares(std::min(nodes_.standing_by(), missing));
+    if (placed_at <= now_) {
+      nodes_.replace_from_spares(placing);
+      placing = 0;
+      placed_at = kNever;
       continue;
     }
-    if (job_.policy == FailurePolicy::Elastic && job_.replicas_lost(missing) < job_.replicas) break;
-    const bool elsewhere = nodes_.elsewhere() > 0;
-    TY_CHECK(elsewhere || nodes_.next_repair() < kNever, missing);
-    const double time = elsewhere ? *job_.spares.cold_replace_s : nodes_.next_repair() - now_;
-    if (const auto stop = wait(RunPhase::Replace, time)) return stop;
-    if (elsewhere && !ended_) nodes_.replace_from_elsewhere(std::min(nodes_.elsewhere(), missing));
+    if (cold_at <= now_) {
+      nodes_.replace_from_elsewhere(std::min(nodes_.elsewhere(), missing - placing));
+      cold_at = kNever;
+      continue;
+    }
+    if (placing == 0 && nodes_.standing_by() > 0) {
+      placing = std::min(nodes_.standing_by(), missing);
+      placed_at = now_ + job_.spares.replace_s;
+    }
+    const bool waits = placing < missing && !can_run_without(missing - placing);
+    if (placing == 0 && !waits) break;
+    if (waits && cold_at == kNever && nodes_.elsewhere() > 0)
+      cold_at = now_ + *job_.spares.cold_replace_s;
+    const double until = std::min({placed_at, cold_at, waits ? nodes_.next_repair() : kNever});
+    TY_CHECK(until < kNever, missing);
+    if (const auto stop = wait(RunPhase::Replace, until - now_)) return stop;
   }
   return {};
+}
+
+// Whether an elastic job trains while so many nodes are missing.
+bool Run::can_run_without(std::int64_t missing) const {
+  if (job_.policy != FailurePolicy::Elastic) return false;
+  const std::int64_t lost = job_.replicas_lost(missing);
+  return lost < job_.replicas && job_.fits_without(lost);
 }
 
 std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
@@ -636,7 +680,10 @@ std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
     const InterruptionCause& one = job_.causes[*stop.cause];
     const double detect_s = stop.detected ? 0.0 : one.detect_s;
     if (const auto failed = wait(RunPhase::Detect, detect_s)) return failed;
-    if (stop.trains_on) return wait(RunPhase::Reconfigure, job_.reconfigure_s);
+    if (stop.trains_on) {
+      const double moves_s = job_.move_s ? job_.move_s(state_, state()) : 0.0;
+      return wait(RunPhase::Reconfigure, job_.reconfigure_s + moves_s);
+    }
     if (const auto failed = wait(RunPhase::Diagnose, one.diagnose_s)) return failed;
   }
   // A full restart places all nodes anew. Nodes on their way still count as standing by or
@@ -692,10 +739,11 @@ void Run::check_progress() {
   stops_without_progress_ = steps > furthest_ ? 0 : stops_without_progress_ + 1;
   furthest_ = std::max(furthest_, steps);
   if (length_.wall_s < kNever || stops_without_progress_ < kStopsMost) return;
-  throw RunError(fmt::format(
-      "the job does not get beyond {:.4g} of {:.4g} steps: it has failed {} times since (save more "
-      "often, or look at the rates of failures)",
-      furthest_, length_.steps, kStopsMost));
+  throw RunError(
+      fmt::format("the job does not get beyond {:.4g} of {:.4g} steps: it has stopped {} times "
+                  "since (save more "
+                  "often, or look at the rates of failures and at the pauses)",
+                  furthest_, length_.steps, kStopsMost));
 }
 
 // Waiting is counted in run_ and training in progress_. No second is in both, so the phases sum up

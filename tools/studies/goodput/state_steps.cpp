@@ -5,10 +5,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "models/rank_groups.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/goodput/layer_move.hpp"
 
 namespace trainyard {
@@ -21,6 +23,34 @@ using Json = nlohmann::ordered_json;
 double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
   const Result run = simulate(scenario, {.figures = false, .what_if = what_if}, memo);
   return run.view().step_s();
+}
+
+// The work that a policy adds to every step. Redundant: forward, and backward of twice the work, so
+// that one forward more makes 4/3 of the time of kernels.
+WhatIf work_of(FailurePolicy policy) {
+  constexpr double kMore = 4.0 / 3.0;
+  if (policy != FailurePolicy::Redundant) return {};
+  return {.gemm = kMore, .attention = kMore, .memory_bound = kMore};
+}
+
+// The faults of a smaller cluster: those of parts that it has.
+Json faults_within(const Json& faults, const Scenario& smaller) {
+  const auto cluster = shared_cluster(smaller.cluster);
+  std::set<std::string> names;
+  for (std::uint32_t device = 0; device < cluster->device_count(); ++device)
+    names.insert(cluster->name(DeviceId{device}));
+  Json kept = Json::array();
+  for (const Json& fault : faults) {
+    const auto lacks = [&](const Json& part) {
+      return part.is_string() && !names.contains(part.get<std::string>());
+    };
+    const Json link = fault.value("link", Json::object());
+    if (lacks(fault.value("device", Json())) || lacks(link.value("from", Json())) ||
+        lacks(link.value("to", Json())))
+      continue;
+    kept.push_back(fault);
+  }
+  return kept;
 }
 
 // Fewer replicas, each of which does as much as before: the global batch and the cluster become
@@ -38,6 +68,11 @@ Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
       scenario.plan.training.global_batch_size / sizes.data * left;
   document["cluster"]["nodes"] =
       static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
+  const Json faults = document["cluster"].value("faults", Json::array());
+  document["cluster"].erase("faults");
+  Scenario smaller = read_scenario_document(scenario.file, document);
+  if (faults.empty()) return smaller;
+  document["cluster"]["faults"] = faults_within(faults, smaller);
   return read_scenario_document(scenario.file, document);
 }
 
@@ -171,7 +206,9 @@ double StateSteps::step_in(const JobState& state) {
 const StateSteps::KnownState& StateSteps::known(const JobState& state) {
   const auto found = known_.find(state);
   if (found != known_.end()) return found->second;
-  const Result run = simulate(scenario_in(state), {.figures = false}, memo_);
+  const Result run =
+      simulate(scenario_in(state),
+               {.figures = false, .what_if = work_of(scenario_.reliability->policy)}, memo_);
   KnownState one{.step_s = run.view().step_s()};
   if (run.facts.balance) one.layers = run.facts.balance->layers;
   return known_.emplace(state, std::move(one)).first->second;
@@ -206,10 +243,19 @@ double StateSteps::step_beside_write(const Scenario& scenario, double node_rate,
   return step_time(job.scenario(), {}, memo_);
 }
 
-// Forward, and backward of twice the work: one forward more makes 4/3 of the time of kernels.
 double StateSteps::redundant_step(const Scenario& scenario) {
-  constexpr double kMore = 4.0 / 3.0;
-  return step_time(scenario, {.gemm = kMore, .attention = kMore, .memory_bound = kMore}, memo_);
+  return step_time(scenario, work_of(FailurePolicy::Redundant), memo_);
+}
+
+bool StateSteps::fits_without(std::int64_t replicas) {
+  const auto found = fits_.find(replicas);
+  if (found != fits_.end()) return found->second;
+  bool fits = true;
+  for (std::size_t phase = 0; phase < std::max<std::size_t>(1, phases_.size()); ++phase) {
+    const Result run = simulate(with_fewer_replicas(scenario_of(phase), replicas), {}, memo_);
+    fits = fits && everything_fits(run.view());
+  }
+  return fits_[replicas] = fits;
 }
 
 }  // namespace trainyard

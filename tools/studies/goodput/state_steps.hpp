@@ -25,6 +25,8 @@ class StateSteps {
 
   // Seconds of a step. Throws InputError where the state cannot be simulated.
   [[nodiscard]] double step_in(const JobState& state);
+  // Whether the job fits into its memory with so many replicas less, in every phase of the run.
+  [[nodiscard]] bool fits_without(std::int64_t replicas);
   // Seconds in which layers move between stages when a job that trains on goes from one state to
   // another of as many replicas; 0 where `"balance": "auto"` does not divide layers.
   [[nodiscard]] double move_s(const JobState& from, const JobState& to);
@@ -56,6 +58,7 @@ class StateSteps {
   std::vector<ScenarioPhase> phases_;
   Memo& memo_;
   std::map<JobState, KnownState> known_;
+  std::map<std::int64_t, bool> fits_;  // by the replicas that are lost
   std::map<std::pair<JobState, JobState>, double> moves_s_;
   std::size_t asked_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "sim/base/error.hpp"
@@ -30,12 +32,23 @@ std::vector<NamedJob> jobs_of(const GoodputQuestion& question) {
     jobs.back().job.step_in = [memo, step_in = jobs.back().job.step_in](const JobState& state) {
       return step_in(state);
     };
-    if (jobs.back().job.causes.size() != jobs.front().job.causes.size())
+    const auto same = [](const InterruptionCause& a, const InterruptionCause& b) {
+      return a.name == b.name && a.kind == b.kind && a.of_parts == b.of_parts;
+    };
+    if (!std::ranges::equal(jobs.back().job.causes, jobs.front().job.causes, same))
       refuse(fmt::format("{} has other causes of failures", one.name),
              "alternatives are compared on the same failures: change something else, or run "
              "goodput twice");
   }
   return jobs;
+}
+
+// Where the best interval is longer than the run, the run writes one checkpoint, at its end.
+void limit_interval(const RunLength& length, Job& job) {
+  if (!job.optimal_interval) return;
+  const double steps = std::min(length.steps, std::floor(length.wall_s / job.step_s));
+  if (static_cast<double>(job.storage().interval_steps) > steps)
+    job.set_interval(std::max<std::int64_t>(1, static_cast<std::int64_t>(steps)));
 }
 
 }  // namespace
@@ -70,6 +83,7 @@ GoodputStudy goodput_study(const GoodputQuestion& question) {
   const Job& job = study.jobs.front().job;
   // Tokens become steps of the first job. Alternatives with other batches do as many steps.
   study.length = length_of(question, job);
+  for (NamedJob& one : study.jobs) limit_interval(study.length, one.job);
   GoodputOptions options{.file = first.file,
                          .length = study.length,
                          .seed = question.seed,

@@ -189,6 +189,9 @@ void CsvEvents::repaired(std::size_t row, double time_s) {
     table_.refuse(
         row, fmt::format("repairs the node \"{}\", which did not fail before", text(row, "node")),
         "name a node that a line before it names as failed");
+  if (time_s < failed->second)
+    table_.refuse(row, fmt::format("repairs the node \"{}\" before it failed", failed->first),
+                  "give the time at which the node was back");
   log_.repairs_s.push_back(time_s - failed->second);
   failed_at_.erase(failed);
 }

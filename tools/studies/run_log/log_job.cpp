@@ -1,5 +1,7 @@
 #include "tools/studies/run_log/log_job.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "scenarios/reader/checks.hpp"
@@ -32,18 +34,25 @@ Reliability with_changes(const RunLog& log, const Reliability& reliability,
 namespace {
 
 // A log has one step, and its model is not known: nothing simulates another one.
-void refuse_phases(const RunLog& log, const Reliability& reliability) {
-  if (reliability.phases.empty()) return;
-  throw InputError(Problem{.file = log.file,
-                           .pointer = "/reliability/phases",
-                           .problem = "a log does not say how long the steps of other phases take",
-                           .hint = "leave phases out, or use trainyard goodput SCENARIO"});
+void refuse_other_steps(const RunLog& log, const Reliability& reliability) {
+  const auto refuse = [&log](const std::string& pointer, const char* problem, const char* hint) {
+    throw InputError(Problem{
+        .file = log.file, .pointer = "/reliability" + pointer, .problem = problem, .hint = hint});
+  };
+  if (!reliability.phases.empty())
+    refuse("/phases", "a log does not say how long the steps of other phases take",
+           "leave phases out, or use trainyard goodput SCENARIO");
+  for (std::size_t i = 0; i < reliability.failures.size(); ++i)
+    if (reliability.failures[i].kind == FailureKind::Degrading)
+      refuse(fmt::format("/failures/{}/kind", i),
+             "a log does not say how long a step with a slow part takes",
+             "take another kind, or use trainyard goodput SCENARIO");
 }
 
 }  // namespace
 
 Job job_of_log(const RunLog& log, const LogFit& fit, const Reliability& reliability) {
-  refuse_phases(log, reliability);
+  refuse_other_steps(log, reliability);
   if (!fit.step_s)
     throw InputError(Problem{.file = log.file,
                              .pointer = {},

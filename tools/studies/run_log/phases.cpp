@@ -187,6 +187,7 @@ class Splitting {
   DisjointSpans spans_;
   std::vector<MarkedSegment> all_;
   PhaseSplit split_;
+  double between_ = 1.0;  // steps between two counts, as last seen
 };
 
 void Splitting::add_spans(double begin_s, double end_s) {
@@ -237,7 +238,7 @@ void Splitting::train(MarkedSegment& one) {
 }
 
 // After the last count before an interruption, work goes on until the next count would have come,
-// `between` steps later. Later time is not explained: the job may have hung. Of that work, the
+// as many steps later as between the two counts before, in this segment or an earlier one. Later time is not explained: the job may have hung. Of that work, the
 // steps that a later segment holds (a checkpoint newer than the last count) are kept, and the rest
 // is redone. For example, counts come every 10 steps of 100 s, the last is 200, and the next
 // segment begins at 205. If the failure is 1500 s after the last count, 500 s are kept, 500 s are
@@ -247,8 +248,11 @@ void Splitting::train_after_last_count(MarkedSegment& one) {
   double time_s = free_time(last.time_s, one.segment.end_s);
   if (one.interrupted && split_.step_times) {
     const double step_s = split_.step_times->median_s;
-    const double between =
-        one.marks.size() < 2 ? 1.0 : last.steps - one.marks[one.marks.size() - 2].steps;
+    // A checkpoint and a step of one number are one count.
+    const auto before = std::find_if(one.marks.rbegin(), one.marks.rend(),
+                                     [&](const StepMark& m) { return m.steps < last.steps; });
+    if (before != one.marks.rend()) between_ = last.steps - before->steps;
+    const double between = between_;
     const double known = one.kept_most == kAll ? 0.0 : one.kept_most - last.steps;
     const double kept_s = std::clamp(known * step_s, 0.0, time_s);
     const double work_s = std::clamp(between * step_s, kept_s, std::max(kept_s, time_s));

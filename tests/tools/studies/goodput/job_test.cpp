@@ -2,12 +2,18 @@
 // with fewer replicas.
 #include "tools/studies/goodput/job.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "models/reliability/checkpoint_interval.hpp"
 #include "scenarios/reader/reliability.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
@@ -341,8 +347,94 @@ TEST(Job, TakesTheOptimalInterval) {
   EXPECT_NEAR(static_cast<double>(job.storage().interval_steps) * job.step_s, 7026, 10);
 }
 
+// The optimum counts what training loses to a checkpoint, the drag of its write too, and the
+// failures that read storage: here 1 of 35 where a copy in memory survives the loss of a node.
+TEST(Job, TakesTheOptimalIntervalOfWhatStorageIsReadFor) {
+  Memo memo;
+  Json document = two_nodes();
+  Json& checkpoint = document["reliability"]["checkpoint"];
+  checkpoint = {{"stall", "10 s"}, {"write", "50 s"}, {"drag", "30 s"}};
+  const auto optimum = [&] {
+    const Job job = job_of(load(document), memo);
+    return static_cast<double>(job.storage().interval_steps) * job.step_s;
+  };
+  const double mtbf = 1000 * 86400.0 / 35;
+  EXPECT_NEAR(optimum(), reliability::exact_interval(40, mtbf), 1);
+  document["reliability"]["failures"].push_back({{"cause", "wrong"},
+                                                 {"kind", "silent"},
+                                                 {"component", "job"},
+                                                 {"events", 1},
+                                                 {"component_days", 1000},
+                                                 {"detect", "1 min"}});
+  checkpoint["near"] = {
+      {{"name", "memory"}, {"copies", 2}, {"interval_steps", 10}, {"stall", "0 s"}}};
+  EXPECT_NEAR(optimum(), reliability::exact_interval(40, 1000 * 86400.0), 1);
+}
+
+// With the forward of the next stage in every step, does a slow GPU slow the longer step?
+TEST(Job, OfRedundantStagesWithASlowGpuIsSlowerThanWithout) {
+  Memo memo;
+  Json document = two_nodes();
+  document["parallelism"] = {{"tensor", 8}, {"pipeline", 2}};
+  document["reliability"]["failures"] = slow_gpus();
+  document["reliability"]["policy"] = "redundant";
+  const Job job = job_of(load(document), memo);
+  EXPECT_GT(job.policy_step_s, 1.1 * job.step_s);
+  EXPECT_GT(job.step_in({.slow = {{.cause = 0, .stage = 0}}}), 1.1 * job.policy_step_s);
+}
+
+// Weights and optimizer state that two replicas share do not fit into the memory of one. The job
+// says of itself what does not fit.
+TEST(Job, KnowsWhatDoesNotFit) {
+  Memo memo;
+  Json document = two_nodes();
+  document["parallelism"]["zero_stage"] = 1;
+  document["model"]["layers"] = 64;
+  document["model"]["ffn"] = 16384;
+  const auto job_with = [&](const char* memory) {
+    Json node = Json::parse(read_file(data_file("topologies/data", "dgx_h100")));
+    node["gpu_memory"] = {{"usable", memory}};
+    document["cluster"]["node"] = node;
+    return job_of(load(document), memo);
+  };
+  const Job roomy = job_with("80 GiB");
+  EXPECT_EQ(roomy.memory_problem, "");
+  EXPECT_TRUE(roomy.fits_without(1));
+  const Result run = simulate(load(document), {}, memo);
+  const std::int64_t peak = stage_memory(run.view()).front().peak.bytes;
+  const Job tight = job_with(fmt::format("{} B", peak + 1'000'000).c_str());
+  EXPECT_EQ(tight.memory_problem, "");
+  EXPECT_FALSE(tight.fits_without(1));
+  EXPECT_THAT(job_with("1 GiB").memory_problem, HasSubstr("DOES NOT FIT"));
+}
+
+// A fault of a node that a smaller job does not have leaves with it.
+TEST(Job, WithFewerReplicasLacksTheFaultsOfTheOthers) {
+  Memo memo;
+  Json document = two_nodes();
+  document["reliability"]["policy"] = "elastic";
+  const double sound = job_of(load(document), memo).step_in({.replicas_lost = 1});
+  for (const int node : {0, 1}) {
+    document["cluster"]["faults"] = {
+        {{"device", fmt::format("node {} gpu 0", node)}, {"speed_factor", 0.5}}};
+    const double step_s = job_of(load(document), memo).step_in({.replicas_lost = 1});
+    EXPECT_EQ(step_s > 1.2 * sound, node == 0);
+  }
+}
+
 TEST(Job, RefusesWhatCannotBe) {
   Json document = two_nodes();
+  document["cluster"]["faults"] = {
+      {{"device", "node 0 gpu 0"}, {"speed_factor", 0.5}, {"from", "1 s"}}};
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("/cluster/faults/0: has dates"));
+  document = two_nodes();
+  document["reliability"]["recovery"]["start_per_doubling"] = "1 s";
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("/reliability/recovery/gpus: is missing"));
+  document = two_nodes();
+  document["reliability"]["checkpoint"]["near"] = {
+      {{"name", "memory"}, {"copies", 3}, {"interval_steps", 10}, {"stall", "0 s"}}};
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("3 copies need as many nodes"));
+  document = two_nodes();
   document["reliability"]["checkpoint"] = {
       {"stall", "1 s"}, {"write", "50 s"}, {"interval_steps", 1}};
   EXPECT_THAT(test::refusal_of_job(document),

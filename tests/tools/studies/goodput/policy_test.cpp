@@ -89,6 +89,20 @@ TEST(Reroute, NeedsOnePeerOfEachStage) {
 }
 
 // 4 nodes and their twins: of 28 pairs, 4 are twins.
+// Two replicas of two stages of two nodes. Node 0 of stage 0 is missing in one replica and node 1
+// in the other: each has a peer, which does the work of two.
+TEST(Reroute, CountsTheNodeThatMostReplicasLack) {
+  Job job = job_of(FailurePolicy::Reroute, 2, 2);
+  job.nodes_per_replica = 4.0;
+  EXPECT_TRUE(can_do_without(job, {0, 5}));
+  EXPECT_EQ(missing_stages(job, {0, 5}), Slots{0});
+  EXPECT_EQ(missing_stages(job, {0, 2, 5}), (Slots{0, 1}));
+  EXPECT_FALSE(can_do_without(job, {0, 4}));
+  job.replicas = 3;
+  EXPECT_EQ(missing_stages(job, {0, 4, 5}), (Slots{0, 0}));
+  EXPECT_EQ(missing_stages(job, {}), Slots{});
+}
+
 TEST(Mirrored, NeedsOneOfEachTwins) {
   const Job job = job_of(FailurePolicy::Mirrored, 2, 2);
   EXPECT_EQ(job.nodes(), 8);

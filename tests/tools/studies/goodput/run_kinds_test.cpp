@@ -170,6 +170,27 @@ TEST(SilentErrors, LoseEverythingWhereNoSoundCheckpointIsKept) {
   EXPECT_LT(sampled_run(job, {.wall_s = 1e6}, 11, 0).phase(RunPhase::Redone), 0.1e6);
 }
 
+// Two twins, no repair: each can be lost once. A wrong result of a node that has failed since does
+// not take a node out of the empty slot.
+TEST(SilentErrors, LoseNoNodeThatHasLeft) {
+  Job job = failing_job({.name = "silent",
+                         .kind = FailureKind::Silent,
+                         .rate = 1.0 / 1000,
+                         .nodes = 1,
+                         .detect_s = 2000});
+  job.causes.push_back({.name = "node", .rate = 1.0 / 1000, .nodes = 1});
+  job.policy = FailurePolicy::Mirrored;
+  job.spares.repair_s = 1e9;
+  job.spares.repair_distribution = RepairDistribution::Fixed;
+  std::int64_t twice = 0;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const SampledRun run = sampled_run(job, {.wall_s = 20'000}, 11, i);
+    EXPECT_LE(run.nodes_lost, 2);
+    twice += run.nodes_lost == 2 ? 1 : 0;
+  }
+  EXPECT_GT(twice, 90);
+}
+
 // Checks every 1000 s find 70 % of the errors: an error waits 1000 (1/0.7 - 1/2) = 928.6 s.
 TEST(HealthChecks, FindErrorsAfterTheClosedForm) {
   Job job = failing_job(
@@ -214,6 +235,28 @@ TEST(Pauses, StopTheJobOnTheCalendar) {
   EXPECT_DOUBLE_EQ(run.phase(RunPhase::Start), 90);
   EXPECT_DOUBLE_EQ(run.phase(RunPhase::Checkpoint), 45);
   EXPECT_DOUBLE_EQ(run.phase(RunPhase::Productive), 10'000 - 9 * 115);
+}
+
+// A restart delays the maintenance that falls into it, and not those after it.
+TEST(Pauses, KeepTheirDatesAfterAFailure) {
+  Job job = failing_job({.name = "trace", .trace_s = std::vector<double>{995.0}});
+  job.start_s = 300;
+  job.pauses = {{.cause = "maintenance", .every = Seconds{1000}, .duration = Seconds{10}}};
+  std::vector<RunEvent> events;
+  (void)sampled_run(job, {.wall_s = 4000}, 0, 0, &events);
+  std::vector<double> begins;
+  for (const RunEvent& event : events)
+    if (event.phase == RunPhase::Paused) begins.push_back(event.begin_s);
+  EXPECT_EQ(begins, (std::vector<double>{1295, 2000, 3000}));
+}
+
+// A job whose limit is shorter than its last checkpoint saves when the limit ends it, and is done.
+TEST(Pauses, EndARunWhoseStepsAreSaved) {
+  Job job = plain_job();
+  job.storage().write_s = 50;
+  job.pauses = {{.cause = "time limit", .limit = Seconds{60}}};
+  const SampledRun run = sampled_run(job, {.steps = 150}, 0, 0);
+  EXPECT_DOUBLE_EQ(run.steps, 150);
 }
 
 // A job may run for 1000 s, then waits in the queue for 50 s in the mean.
@@ -360,6 +403,75 @@ TEST(NearCheckpoints, WasteAsTheTwoLevelsOfTheClosedForm) {
     return 1 - run.phase(RunPhase::Productive) / run.wall_s;
   });
   EXPECT_NEAR(waste.mean, best.waste, 0.05 * best.waste);
+}
+
+// Does the work that a failure during the last checkpoint takes stay positive? A near checkpoint of
+// steps after the last one would be ahead of the job.
+TEST(NearCheckpoints, AreNotOfStepsAfterTheLast) {
+  Job job = failing_job({.name = "software", .rate = 1.0 / 300});
+  job.levels.insert(job.levels.begin(), {.name = "memory", .interval_steps = 1, .copies = 2});
+  job.storage() = {.interval_steps = 100, .stall_s = 200};
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const SampledRun run = sampled_run(job, {.steps = 150}, 11, i);
+    for (const double phase_s : run.phases_s) EXPECT_GE(phase_s, 0.0) << i;
+    EXPECT_NEAR(sum_of(run), run.wall_s, 1e-6) << i;
+    EXPECT_DOUBLE_EQ(run.steps, 150) << i;
+  }
+}
+
+// ---- replacement
+
+// A failure at 100 s takes four nodes. Spares take 20 s and nodes from elsewhere 30 s, at the same
+// time: only four spares make it quicker.
+TEST(Replacement, TakesSparesAndNodesFromElsewhereAtTheSameTime) {
+  for (const std::int64_t spares : {0, 1, 3, 4}) {
+    Job job = failing_job({.name = "rack", .nodes = 4, .trace_s = std::vector<double>{100.0}});
+    job.nodes_per_replica = 8;
+    job.spares = {.nodes = spares, .replace_s = 20, .cold_replace_s = 30};
+    const SampledRun run = sampled_run(job, {.wall_s = 1000}, 0, 0);
+    EXPECT_DOUBLE_EQ(run.phase(RunPhase::Replace), spares == 4 ? 20 : 30) << spares;
+    EXPECT_EQ(run.nodes_lost, 4);
+  }
+}
+
+// A node that is repaired before one from elsewhere comes is taken; of two missing nodes the other
+// one still comes at its time.
+TEST(Replacement, TakesARepairThatEndsEarlier) {
+  Job job = failing_job({.name = "node", .nodes = 1, .trace_s = std::vector<double>{100.0}});
+  job.nodes_per_replica = 8;
+  job.spares = {.replace_s = 1, .cold_replace_s = 30, .repair_s = 10};
+  job.spares.repair_distribution = RepairDistribution::Fixed;
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 1000}, 0, 0).phase(RunPhase::Replace), 11);
+  job.spares.cold_replace_s = 5;
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 1000}, 0, 0).phase(RunPhase::Replace), 5);
+}
+
+// Two replicas of two nodes, of which one loses both. The first repair gives the job no replica
+// back, the second does.
+TEST(Elastic, StopsForRepairsThatBringAReplicaBack) {
+  Job job = failing_job({.name = "rack", .nodes = 2, .trace_s = std::vector<double>{100.0}});
+  job.policy = FailurePolicy::Elastic;
+  job.replicas = 2;
+  job.nodes_per_replica = 2;
+  job.step_in = [](const JobState&) { return 1.0; };
+  job.spares.repair_s = 1000;
+  const SampledRun run = sampled_run(job, {.wall_s = 100'000}, 11, 0);
+  EXPECT_EQ(run.nodes_lost, 2);
+  EXPECT_EQ(run.rejoins, 1);
+  EXPECT_EQ(run.restarts, 2);
+}
+
+// A job that does not fit into the memory of one replica waits for the repair.
+TEST(Elastic, WaitsWhereTheSmallerJobDoesNotFit) {
+  Job job = failing_job({.name = "node", .nodes = 1, .trace_s = std::vector<double>{100.0}});
+  job.policy = FailurePolicy::Elastic;
+  job.replicas = 2;
+  job.step_in = [](const JobState&) { return 1.0; };
+  job.spares = {.repair_s = 1000};
+  job.spares.repair_distribution = RepairDistribution::Fixed;
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 5000}, 0, 0).phase(RunPhase::Replace), 0);
+  job.fits = [](std::int64_t lost) { return lost == 0; };
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 5000}, 0, 0).phase(RunPhase::Replace), 1000);
 }
 
 // ---- policies that train on

@@ -467,11 +467,23 @@ TEST(Goodput, NamesWhatWouldHelp) {
   EXPECT_LT(all.halved[3].gain, 0.0);
 }
 
+// Does a cause have as many events as its rate says, whatever the shape of the times between them?
+TEST(SampledRun, HasTheEventsOfItsRateForEveryShape) {
+  for (const double shape : {0.4, 0.7, 1.0, 2.0, 5.0}) {
+    Job job = failing_job(1e5);
+    job.causes.front().weibull_shape = shape;
+    const Mean events = mean_of(job, {.wall_s = 2e5}, 4000, [](const SampledRun& run) {
+      return static_cast<double>(run.interruptions[0]);
+    });
+    EXPECT_LT(std::abs(events.mean - 2.0) / events.error, 4) << shape << " " << events.mean;
+  }
+}
+
 // The numbers of one run, so that another compiler or another release of Boost shows if it differs.
 TEST(SampledRun, IsTheSameOnEverySystem) {
   const SampledRun run = sampled_run(jobs_of_all_kinds()[1], {.wall_s = 70000}, 3, 1);
-  EXPECT_EQ(run.interruptions, (std::vector<std::int64_t>{24, 80, 11}));
-  EXPECT_NEAR(run.steps, 11100.0, 1e-6);
+  EXPECT_EQ(run.interruptions, (std::vector<std::int64_t>{12, 69, 11}));
+  EXPECT_NEAR(run.steps, 29924.449179224073, 1e-6);
 }
 
 TEST(Goodput, RefusesAnIntervalLongerThanTheRun) {

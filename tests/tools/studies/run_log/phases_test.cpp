@@ -55,6 +55,18 @@ TEST(PhaseSplit, DoesNotCountAHangAsWork) {
   EXPECT_DOUBLE_EQ(split.not_explained_s, 1000);
 }
 
+// A checkpoint at the step of a count is no new count: the work after it is lost all the same. In a
+// segment with one count, counts are as far apart as they were before.
+TEST(PhaseSplit, LosesWorkAfterACheckpointOfTheSameStep) {
+  for (const std::string checkpoint : {"", "100,checkpoint,10,,,0\n"}) {
+    const PhaseSplit split = split_of("0,step,0,,,\n100,step,10,,,\n" + checkpoint +
+                                      "150,failure,,GPU,,\n160,step,10,,,\n200,failure,,GPU,,\n"
+                                      "210,step,10,,,\n310,step,20,,,\n");
+    EXPECT_DOUBLE_EQ(split.phase(RunPhase::Redone), 50 + 40);
+    EXPECT_DOUBLE_EQ(split.not_explained_s, 10 + 10);
+  }
+}
+
 // Two restarts in a row from the same checkpoint: the work of both attempts is lost.
 TEST(PhaseSplit, CountsWorkThatIsLostTwice) {
   const PhaseSplit split = split_of(
