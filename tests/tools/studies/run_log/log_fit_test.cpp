@@ -7,6 +7,7 @@
 
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <set>
 
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/error.hpp"
@@ -266,7 +267,11 @@ TEST(Forecast, IsThatOfTheJob) {
   const double truth_s = sampled_run(job, {.steps = 200'000}, 1, 0).wall_s;
   EXPECT_NEAR(forecast.p50_s / truth_s, 1.0, 0.02);
   ASSERT_EQ(forecast.inputs.size(), 4U);
-  EXPECT_EQ(forecast.inputs[0].name, "failure rates");
+  // Which failures come, and how often, decide; steps and recovery take equal times.
+  EXPECT_GT(forecast.inputs[1].swing_s(), 3600.0);
+  EXPECT_LT(forecast.inputs[2].swing_s(), 1.0);
+  EXPECT_THAT((std::set{forecast.inputs[0].name, forecast.inputs[1].name}),
+              testing::UnorderedElementsAre("failure rates", "which failures come"));
   for (InterruptionCause& cause : job.causes) cause.rate = 0.0;
   Job certain = fitted;
   for (InterruptionCause& cause : certain.causes) cause.rate = 0.0;
