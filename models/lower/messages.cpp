@@ -54,22 +54,25 @@ void StageMessages::receive(const StageChunk& chunk, Pass pass) {
                                .slot = reverse ? back : piece_slot(use, piece),
                                .bytes = parts.bytes},
                               p.overlap_p2p || comes_round ? kNone : posted_after_);
-  gather_shares(received);
+  gather_shares(parts, received);
 }
 
 StageMessages::Pieces StageMessages::pieces(const StageChunk& chunk, bool with_next) const {
-  if (!splits()) return {.count = 1, .bytes = shape_.message};
   const Parallelism& p = options_.parallelism;
   const std::int64_t neighbour = chunk.place.rank + (with_next ? 1 : p.pipeline - 1);
-  const std::int64_t most = std::max(shape_.tensor, p.tensor_of(neighbour % p.pipeline));
+  const std::int64_t there = p.tensor_of(neighbour % p.pipeline);
+  // Where every rank sends all of it, ranks of a smaller stage would receive it several times.
+  const bool whole = !p.sequence_parallel && !p.scatter_gather && there == shape_.tensor;
+  if (whole) return {.count = 1, .bytes = shape_.message};
+  const std::int64_t most = std::max(shape_.tensor, there);
   return {.count = most / shape_.tensor, .bytes = shape_.message / most};
 }
 
 // Scatter/gather: each tensor rank has received its share of the message, and the group gathers all
 // of it (Narayanan et al. 2104.04473 section 4.1). With sequence parallelism each rank needs only
 // its own rows.
-void StageMessages::gather_shares(OpIndex received) {
-  if (!splits() || shape_.sequence_parallel || shape_.tensor == 1) return;
+void StageMessages::gather_shares(const Pieces& pieces, OpIndex received) {
+  if (shape_.sequence_parallel || pieces.count * pieces.bytes == shape_.message) return;
   const ChosenCall gather{.call = CollectiveCall{.op = CollectiveOp::AllGather,
                                                  .bytes = shape_.message,
                                                  .dtype = shape_.dtype,

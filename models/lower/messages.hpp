@@ -104,11 +104,8 @@ class StageMessages {
   };
 
   [[nodiscard]] Pieces pieces(const StageChunk& chunk, bool with_next) const;
-  // True if a message has a share of the activation, and not all of it.
-  [[nodiscard]] bool splits() const {
-    return options_.parallelism.sequence_parallel || options_.parallelism.scatter_gather;
-  }
-  void gather_shares(OpIndex received);
+  // Writes the all_gather of shares after a receive, where the rank needs the whole activation.
+  void gather_shares(const Pieces& pieces, OpIndex received);
 
   const MessageOptions& options_;
   const StepShape& shape_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -69,8 +70,12 @@ double parameters(const TrainingPlan& plan) {
 
 double ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
-  return number(p.tensor) * number(p.context) * number(p.pipeline) * number(p.data) *
-             number(plan.workers()) +
+  const double tensor =
+      p.tensor_per_stage.empty()
+          ? number(p.tensor) * number(p.pipeline)
+          : std::accumulate(p.tensor_per_stage.begin(), p.tensor_per_stage.end(), 0.0,
+                            [](double sum, std::int64_t one) { return sum + number(one); });
+  return tensor * number(p.context) * number(p.data) * number(plan.workers()) +
          number(plan.servers.servers);
 }
 

@@ -141,7 +141,8 @@ void check_gpus(const Check& check) {
           "needs {} GPUs ({} x data {}{}) but the cluster has {}", needs,
           p.tensor_per_stage.empty()
               ? fmt::format("tensor {} x context {} x pipeline {}", p.tensor, p.context, p.pipeline)
-              : fmt::format("tensor {}", fmt::join(p.tensor_per_stage, " + ")),
+              : fmt::format("(tensor {}) x context {}", fmt::join(p.tensor_per_stage, " + "),
+                            p.context),
           p.data, workers > 1 ? fmt::format(" x workers {}", workers) : "", has),
       hint);
 }

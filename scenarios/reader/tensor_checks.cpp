@@ -1,12 +1,18 @@
 // Rules of tensor parallelism: what divides among tensor ranks, and stages with unequal numbers of
 // them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "models/architecture/weights.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/schedules/schedule.hpp"
 #include "scenarios/reader/checks.hpp"
 
 namespace trainyard {
@@ -53,33 +59,31 @@ class TensorRanks {
 
 constexpr const char* kPerStage = "/parallelism/tensor_per_stage";
 
-// Checks that a stage can pass its activations on in equal pieces.
-void check_pieces(const Check& check) {
-  const Parallelism& p = check.sizes();
-  const std::int64_t next_of_last = p.interleave > 1 ? p.pipeline : p.pipeline - 1;
-  for (std::int64_t stage = 0; stage < next_of_last; ++stage) {
-    const std::int64_t here = p.tensor_of(stage);
-    const std::int64_t there = p.tensor_of((stage + 1) % p.pipeline);
-    if (here % there == 0 || there % here == 0) continue;
-    check.file.report(kPerStage,
-                      fmt::format("{} ranks of stage {} cannot pass equal parts to {} ranks of "
-                                  "stage {}",
-                                  here, stage, there, (stage + 1) % p.pipeline),
-                      "one of the two numbers must divide the other");
-    return;
-  }
-  if (!p.sequence_parallel && !p.scatter_gather)
-    check.file.report("/parallelism/scatter_gather",
-                      "each rank would send all of an activation, and fewer ranks would receive it "
-                      "several times",
-                      "set it to true, or leave tensor_per_stage out");
+// Two numbers of which neither divides the other; nothing if there are none. Each then passes equal
+// parts of an activation, or of a layer, to each other one.
+std::optional<std::pair<std::int64_t, std::int64_t>> indivisible(
+    const std::vector<std::int64_t>& numbers) {
+  const std::set<std::int64_t> sorted(numbers.begin(), numbers.end());
+  const auto odd = std::ranges::adjacent_find(
+      sorted, [](std::int64_t less, std::int64_t more) { return more % less != 0; });
+  if (odd == sorted.end()) return std::nullopt;
+  return std::pair(*odd, *std::next(odd));
+}
+
+// The schedules in which activations go from each rank to the next one only.
+std::string forward_schedules() {
+  std::vector<std::string_view> names;
+  for (const Schedule* schedule : schedules())
+    if (schedule->placement() == StagePlacement::Wrap) names.push_back(schedule->name());
+  return fmt::format("choose {}", fmt::join(names, ", "));
 }
 
 // Reports what is not modelled together with unequal stages.
 void check_rest_of_unequal_stages(const Check& check) {
   const TrainingPlan& plan = check.scenario.plan;
   const Parallelism& p = plan.parallelism;
-  const auto refuse = [&check](const char* field, const std::string& problem, const char* hint) {
+  const auto refuse = [&check](const char* field, const std::string& problem,
+                               const std::string& hint) {
     check.file.report(field, problem, hint);
   };
   const auto unknown = [](const char* what) {
@@ -99,7 +103,7 @@ void check_rest_of_unequal_stages(const Check& check) {
   if (placement_of(p) != StagePlacement::Wrap)
     refuse("/parallelism/schedule",
            unknown("schedules that send activations back to earlier ranks are"),
-           "choose \"1f1b\", \"gpipe\", \"interleaved_1f1b\" or \"zb_h1\"");
+           forward_schedules());
   if (!check.model) return;
   if (plan.architecture.has_experts()) refuse("/model", unknown("experts are"), off);
   const bool shared = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
@@ -122,14 +126,12 @@ bool check_unequal_stages(const Check& check) {
         "/parallelism/tensor",
         fmt::format("is {}, but the stage with most tensor ranks has {}", p.tensor, most),
         "leave it out where tensor_per_stage is given");
-  } else if (const auto odd = std::ranges::find_if(
-                 p.tensor_per_stage, [most](std::int64_t tensor) { return most % tensor != 0; });
-             odd != p.tensor_per_stage.end()) {
+  } else if (const auto odd = indivisible(p.tensor_per_stage)) {
     check.file.report(kPerStage,
-                      fmt::format("{} does not divide the largest number, {}", *odd, most),
-                      fmt::format("divisors: {}", divisors(most, 64)));
+                      fmt::format("{} does not divide {}, and stages pass each other equal parts",
+                                  odd->first, odd->second),
+                      "choose numbers that divide each other");
   } else {
-    check_pieces(check);
     check_rest_of_unequal_stages(check);
     return true;
   }

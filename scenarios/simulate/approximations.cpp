@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -99,6 +100,14 @@ void add_settings_without_effect(const TrainingPlan& plan, Approximations& found
          .sentence = fmt::format("attention to gathered keys and values multiplies in {}, not in "
                                  "the recipe's {} (set parallelism.context_exchange to p2p or a2a)",
                                  to_string(t.precision), to_string(*plan.recipe.attention))});
+  const auto neighbours_differ =
+      std::ranges::adjacent_find(p.tensor_per_stage, std::not_equal_to<>{});
+  if (neighbours_differ != p.tensor_per_stage.end())
+    found.push_back({.name = "pieces_in_turn",
+                     .count = static_cast<std::uint64_t>(p.pipeline),
+                     .sentence =
+                         "between stages with unequal numbers of tensor ranks, the pieces of an "
+                         "activation that one rank sends or receives follow each other"});
   if (p.schedule.starts_with("zb_") && !p.overlap_p2p && p.pipeline > 1)
     found.push_back(
         {.name = "blocking_sends",

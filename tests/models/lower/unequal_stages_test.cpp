@@ -20,6 +20,7 @@ struct Unequal {
   std::int64_t interleave = 1;
   bool overlap = true;
   int zero_stage = 0;
+  bool scatter_gather = true;
 };
 
 // One layer in each virtual stage, and as many microbatches as interleaving needs.
@@ -34,6 +35,7 @@ TrainingPlan unequal_plan(const Unequal& shape) {
                   .data = shape.data,
                   .schedule = shape.interleave > 1 ? "interleaved_1f1b" : "1f1b",
                   .zero_stage = shape.zero_stage,
+                  .scatter_gather = shape.scatter_gather,
                   .overlap_p2p = shape.overlap},
                  2 * stages);
 }
@@ -124,6 +126,32 @@ TEST(UnequalStages, EachIsAStageOfItsOwnNumber) {
   EXPECT_EQ(compared, 20);
 }
 
+// Bytes by stage that sends and stage that receives. Fails where sender and receiver of a piece are
+// bound to different groups.
+std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent_bytes(const TrainingPlan& plan) {
+  const RankGrid grid(plan.parallelism);
+  const Workload workload = lower(plan);
+  EXPECT_EQ(grid.world(), std::int64_t(workload.ranks.size()));
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent;
+  std::map<GroupId, std::array<int, 2>> ends;  // operations by group and member
+  for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
+    const Rank& own = workload.ranks[rank];
+    for_each_operation(workload, workload.programs[own.program], [&](const OperationView& view) {
+      if (!is_message(workload, view)) return;
+      const SlotBinding& slot = own.slots.at(view.op.slot);
+      ASSERT_NE(slot.group, kNone);
+      const std::vector<RankId>& members = workload.groups[slot.group].members;
+      ++ends[slot.group][slot.group_rank];
+      EXPECT_EQ(slot.group_rank, view.op.kind == OpKind::Send ? 0U : 1U);
+      if (view.op.kind == OpKind::Send)
+        sent[{grid.position(members[0]).pipeline, grid.position(members[1]).pipeline}] +=
+            bytes_of(workload.calls[view.op.payload]);
+    });
+  }
+  for (const auto& [group, count] : ends) EXPECT_EQ(count[0], count[1]);
+  return sent;
+}
+
 // Does every border carry each activation and each gradient once, in equal pieces? A microbatch has
 // 128 tokens of 256 numbers of 2 bytes. Sender and receiver bind a piece to the same group, whose
 // members are consecutive stages.
@@ -131,27 +159,7 @@ TEST(UnequalStages, PassEachActivationOnOnce) {
   int borders = 0;
   for (const Unequal& shape : kUnequal) {
     const TrainingPlan plan = unequal_plan(shape);
-    const RankGrid grid(plan.parallelism);
-    const Workload workload = lower(plan);
-    ASSERT_EQ(grid.world(), std::int64_t(workload.ranks.size()));
-    // Bytes by stage that sends and stage that receives, and operations by group and member.
-    std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> sent;
-    std::map<GroupId, std::array<int, 2>> ends;
-    for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
-      const Rank& own = workload.ranks[rank];
-      for_each_operation(workload, workload.programs[own.program], [&](const OperationView& view) {
-        if (!is_message(workload, view)) return;
-        const SlotBinding& slot = own.slots.at(view.op.slot);
-        ASSERT_NE(slot.group, kNone);
-        const std::vector<RankId>& members = workload.groups[slot.group].members;
-        ++ends[slot.group][slot.group_rank];
-        EXPECT_EQ(slot.group_rank, view.op.kind == OpKind::Send ? 0U : 1U);
-        if (view.op.kind == OpKind::Send)
-          sent[{grid.position(members[0]).pipeline, grid.position(members[1]).pipeline}] +=
-              bytes_of(workload.calls[view.op.payload]);
-      });
-    }
-    for (const auto& [group, count] : ends) EXPECT_EQ(count[0], count[1]);
+    auto sent = sent_bytes(plan);
     const std::int64_t activation = 128 * 256 * 2;
     const std::int64_t stages = plan.parallelism.pipeline;
     const std::int64_t all = activation * plan.microbatches() * shape.data;
@@ -164,6 +172,28 @@ TEST(UnequalStages, PassEachActivationOnOnce) {
     }
   }
   EXPECT_EQ(borders, 11);
+}
+
+// Where tensor ranks send whole activations, a border between unequal stages has parts all the same:
+// ranks of the smaller stage would receive the whole several times.
+TEST(UnequalStages, SplitActivationsBetweenUnequalStagesOnly) {
+  const TrainingPlan plan =
+      unequal_plan({.tensor = {4, 2, 2}, .sequence_parallel = false, .scatter_gather = false});
+  auto sent = sent_bytes(plan);
+  const std::int64_t all = 128 * 256 * 2 * plan.microbatches();
+  EXPECT_EQ((sent[{0, 1}]), all);
+  EXPECT_EQ((sent[{1, 2}]), 2 * all);
+  const Workload workload = lower(plan);
+  const auto gathers = [&](std::size_t stage) {
+    int count = 0;
+    for_each_operation(workload, workload.programs[stage], [&](const OperationView& view) {
+      count += view.name == "scatter_gather_all_gather" ? 1 : 0;
+    });
+    return count;
+  };
+  EXPECT_EQ(gathers(0), plan.microbatches()) << "of gradients";
+  EXPECT_EQ(gathers(1), plan.microbatches()) << "of activations";
+  EXPECT_EQ(gathers(2), 0);
 }
 
 // How long do the messages of one microbatch take? From two tensor ranks to one, each of them sends

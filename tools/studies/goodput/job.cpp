@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/architecture/memory.hpp"
+#include "models/rank_groups.hpp"
 #include "models/reliability/checkpoint_interval.hpp"
 #include "models/reliability/slowdown.hpp"
 #include "models/stragglers.hpp"
@@ -550,6 +551,19 @@ Job job_without_interval(const Scenario& scenario, double step_s) {
   return job;
 }
 
+// The pipeline stage of every GPU. Workers of local steps, and nodes of servers, are alike.
+std::vector<std::int64_t> stages_of_gpus(const Scenario& scenario) {
+  const Parallelism& sizes = scenario.plan.parallelism;
+  const RankGrid grid(sizes);
+  std::vector<std::int64_t> stages(static_cast<std::size_t>(gpu_count(scenario.cluster)), 0);
+  const auto ranks = static_cast<RankId>(grid.world() * scenario.plan.workers());
+  for (RankId rank = 0; rank < ranks; ++rank) {
+    const auto of_worker = static_cast<RankId>(std::int64_t{rank} % grid.world());
+    stages.at(gpu_of_rank(sizes, rank)) = grid.position(of_worker).pipeline;
+  }
+  return stages;
+}
+
 // A fault with dates happens once, in the step that `run` simulates. Every step of a long run would
 // have it.
 void refuse_dated_faults(const Scenario& scenario) {
@@ -587,6 +601,7 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   // MFU counts all GPUs, and those of a copy repeat the work of the others.
   job.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());
   job.tokens_per_step = run.facts.tokens_per_step;
+  job.stage_of_gpu = std::make_shared<const std::vector<std::int64_t>>(stages_of_gpus(scenario));
   set_policy(scenario, memo, job);
   return job;
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -111,6 +112,9 @@ struct Job {
   std::int64_t replica_unit = 1;  // elastic: so many leave together (job.cpp)
   double nodes_per_replica = 1.0;
   std::int64_t stages = 1;
+  // The pipeline stage of every GPU, node by node. Nothing: the stages of slots are those of
+  // policy.hpp.
+  std::shared_ptr<const std::vector<std::int64_t>> stage_of_gpu = {};
   // The time of a step in a state. Each state is simulated once.
   std::function<double(const JobState&)> step_in = {};
   // The time in which a job that trains on moves layers between stages when its state changes

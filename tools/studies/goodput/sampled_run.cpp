@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <queue>
+#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -63,6 +64,7 @@ class Run {
   struct SlowNode {
     std::size_t cause;
     std::int64_t slot;
+    std::int64_t stage;
     double recovers_at;
     double found_at;
   };
@@ -103,6 +105,7 @@ class Run {
   std::optional<Stop> wait_through(std::initializer_list<std::pair<RunPhase, double>> phases);
 
   void slow_down(std::size_t cause);
+  [[nodiscard]] std::int64_t stage_of_part(std::size_t cause, std::int64_t slot);
   void corrupt(std::size_t cause);
   [[nodiscard]] double found_after(std::size_t cause);
   void take(std::size_t cause);  // counts it and draws the next one
@@ -198,8 +201,7 @@ JobState Run::state() const {
         job_.replicas_lost(static_cast<std::int64_t>(nodes_.empty_slots().size()));
   if (job_.policy == FailurePolicy::Redundant || job_.policy == FailurePolicy::Reroute)
     state.empty_stages = missing_stages(job_, nodes_.empty_slots());
-  for (const SlowNode& one : slow_)
-    state.slow.push_back({.cause = one.cause, .stage = stage_of(job_, one.slot)});
+  for (const SlowNode& one : slow_) state.slow.push_back({.cause = one.cause, .stage = one.stage});
   std::ranges::sort(state.slow);
   // Two parts of a stage that are slow for the same cause count as one, because the step waits for
   // the slowest. Sorted lists without duplicates make equal states equal keys of StateSteps.
@@ -382,6 +384,21 @@ double Run::found_after(std::size_t cause) {
   return std::min(after_s, intervals * check.every->value());
 }
 
+// The stage of a GPU of the node, any of them where it holds several stages. Policies that train on
+// without a node number slots stage by stage, and a slot is of one stage.
+std::int64_t Run::stage_of_part(std::size_t cause, std::int64_t slot) {
+  const bool by_slot = trains_on(job_.policy) && job_.policy != FailurePolicy::Mirrored;
+  if (!job_.stage_of_gpu || by_slot) return stage_of(job_, slot);
+  const std::int64_t nodes = job_.nodes() / job_.copies();
+  const auto gpus = job_.stage_of_gpu->size() / static_cast<std::size_t>(nodes);
+  const auto first = static_cast<std::size_t>(slot % nodes) * gpus;
+  const std::span stages = std::span(*job_.stage_of_gpu).subspan(first, gpus);
+  if (std::ranges::count(stages, stages.front()) == static_cast<std::ptrdiff_t>(gpus))
+    return stages.front();
+  const double place = arrivals_.draws(cause).uniform() * static_cast<double>(gpus);
+  return stages[static_cast<std::size_t>(place)];
+}
+
 void Run::slow_down(std::size_t cause) {
   const InterruptionCause& one = job_.causes[cause];
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
@@ -390,6 +407,7 @@ void Run::slow_down(std::size_t cause) {
       one.duration_s == kNever ? kNever : arrivals_.draws(cause).exponential(one.duration_s);
   slow_.push_back({.cause = cause,
                    .slot = slots.front(),
+                   .stage = stage_of_part(cause, slots.front()),
                    .recovers_at = now_ + lasts,
                    .found_at = now_ + found_after(cause)});
 }

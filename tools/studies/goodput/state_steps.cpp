@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,13 +10,12 @@
 #include "models/rank_groups.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/report/stage_summary.hpp"
+#include "tools/studies/goodput/fewer_replicas.hpp"
 #include "tools/studies/goodput/layer_move.hpp"
 
 namespace trainyard {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The seconds of a step.
 double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
@@ -31,49 +29,6 @@ WhatIf work_of(FailurePolicy policy) {
   constexpr double kMore = 4.0 / 3.0;
   if (policy != FailurePolicy::Redundant) return {};
   return {.gemm = kMore, .attention = kMore, .memory_bound = kMore};
-}
-
-// The faults of a smaller cluster: those of parts that it has.
-Json faults_within(const Json& faults, const Scenario& smaller) {
-  const auto cluster = shared_cluster(smaller.cluster);
-  std::set<std::string> names;
-  for (std::uint32_t device = 0; device < cluster->device_count(); ++device)
-    names.insert(cluster->name(DeviceId{device}));
-  Json kept = Json::array();
-  for (const Json& fault : faults) {
-    const auto lacks = [&](const Json& part) {
-      return part.is_string() && !names.contains(part.get<std::string>());
-    };
-    const Json link = fault.value("link", Json::object());
-    if (lacks(fault.value("device", Json())) || lacks(link.value("from", Json())) ||
-        lacks(link.value("to", Json())))
-      continue;
-    kept.push_back(fault);
-  }
-  return kept;
-}
-
-// Fewer replicas, each of which does as much as before: the global batch and the cluster become
-// smaller in proportion. The reader checks the smaller scenario and derives what depends on its
-// sizes. It would refuse the reliability block of an elastic job with one replica left.
-Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
-  if (lost == 0) return scenario;
-  const Parallelism& sizes = scenario.plan.parallelism;
-  const std::int64_t left = sizes.data - lost;
-  Json document = resolved(scenario);
-  document.erase("reliability");
-  document["parallelism"]["data"] = left;
-  document["parallelism"].erase("replica_microbatches");  // which are of all replicas
-  document["training"]["global_batch_size"] =
-      scenario.plan.training.global_batch_size / sizes.data * left;
-  document["cluster"]["nodes"] =
-      static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
-  const Json faults = document["cluster"].value("faults", Json::array());
-  document["cluster"].erase("faults");
-  Scenario smaller = read_scenario_document(scenario.file, document);
-  if (faults.empty()) return smaller;
-  document["cluster"]["faults"] = faults_within(faults, smaller);
-  return read_scenario_document(scenario.file, document);
 }
 
 // A job whose cluster gets faults.
@@ -109,16 +64,17 @@ class FaultyJob {
   // A write takes `node_rate` bytes per second from the NICs of each of the first `nodes` nodes, or
   // the half that fair sharing gives it.
   void write_from(std::int64_t nodes, double node_rate) {
-    const std::set<DeviceId> of_first = nics_of(0);
-    double whole = 0.0;
-    for (const DeviceId nic : of_first) whole += port_rate(nic);
-    const double left = std::max(0.5, 1.0 - node_rate / whole);
-    if (nodes >= scenario_.cluster.nodes) {  // one fault for each rail of a large cluster
-      for (const DeviceId nic : of_first) slow_rail(nic, left);
+    const bool equal = scenario_.cluster.others.empty();
+    if (equal && nodes >= scenario_.cluster.nodes) {  // one fault for each rail of a large cluster
+      const std::set<DeviceId> of_first = nics_of(0);
+      for (const DeviceId nic : of_first) slow_rail(nic, rate_left(of_first, node_rate));
       return;
     }
-    for (std::int64_t node = 0; node < nodes; ++node)
-      for (const DeviceId nic : nics_of(node)) slow_links(nic, left);
+    for (std::int64_t node = 0; node < std::min<std::int64_t>(nodes, scenario_.cluster.nodes);
+         ++node) {
+      const std::set<DeviceId> nics = nics_of(node);
+      for (const DeviceId nic : nics) slow_links(nic, rate_left(nics, node_rate));
+    }
   }
 
  private:
@@ -160,6 +116,13 @@ class FaultyJob {
     const auto gpus = static_cast<std::ptrdiff_t>(cluster_->facts().gpus_per_node);
     const auto first = nics.begin() + node * gpus;
     return {first, first + gpus};
+  }
+
+  // The share of the NICs' rate that a write leaves to training.
+  [[nodiscard]] double rate_left(const std::set<DeviceId>& nics, double node_rate) const {
+    double whole = 0.0;
+    for (const DeviceId nic : nics) whole += port_rate(nic);
+    return std::max(0.5, 1.0 - node_rate / whole);
   }
 
   [[nodiscard]] double port_rate(DeviceId nic) const {

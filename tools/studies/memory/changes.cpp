@@ -67,7 +67,9 @@ bool trade(Knobs& knobs, std::int64_t Parallelism::*dimension) {
   if (p.data % 2 != 0) return false;
   p.data /= 2;
   p.*dimension *= 2;
-  return true;
+  if (p.tensor_per_stage.empty()) return true;
+  for (std::int64_t& tensor : p.tensor_per_stage) tensor *= 2;
+  return dimension == &Parallelism::tensor;
 }
 
 bool is_one_f_one_b(const Parallelism& p) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "scenarios/reader/reliability.hpp"
@@ -420,6 +421,42 @@ TEST(Job, WithFewerReplicasLacksTheFaultsOfTheOthers) {
     const double step_s = job_of(load(document), memo).step_in({.replicas_lost = 1});
     EXPECT_EQ(step_s > 1.2 * sound, node == 0);
   }
+}
+
+// Does a smaller job on unequal nodes have the nodes of the replicas that stay? Node 1 is of another
+// kind. Under Megatron's order it holds replica 1; placed first, it holds replica 0.
+TEST(Job, WithFewerReplicasKeepsTheNodesOfTheOthers) {
+  Memo memo;
+  Json document = two_nodes();
+  document["reliability"]["policy"] = "elastic";
+  const double of_h100 = job_of(load(document), memo).step_in({.replicas_lost = 1});
+  document["cluster"]["others"] = {{{"nodes", {1}}, {"node", "dgx_a100_80gb"}}};
+  EXPECT_NEAR(job_of(load(document), memo).step_in({.replicas_lost = 1}), of_h100, 1e-12);
+  document["parallelism"]["node_order"] = {"dgx_a100_80gb", "dgx_h100"};
+  EXPECT_GT(job_of(load(document), memo).step_in({.replicas_lost = 1}), 1.2 * of_h100);
+}
+
+// Which stages do slow GPUs slow? Nodes 0 and 1 hold stages 0 and 1 of both replicas, as Megatron
+// numbers ranks, so each is slow as often as the other.
+TEST(Job, SlowGpusAreOfAllStages) {
+  Memo memo;
+  Json document = two_nodes();
+  document["parallelism"] = {{"tensor", 4}, {"pipeline", 2}, {"data", 2}};
+  document["reliability"]["failures"] = slow_gpus();
+  Job job = job_of(load(document), memo);
+  ASSERT_NE(job.stage_of_gpu, nullptr);
+  EXPECT_EQ((*job.stage_of_gpu)[7], 0);
+  EXPECT_EQ((*job.stage_of_gpu)[8], 1);
+  job.causes.front().rate = 1e-4;
+  job.causes.front().duration_s = 10;
+  std::map<std::int64_t, int> asked;
+  job.step_in = [&](const JobState& state) {
+    for (const SlowPart& one : state.slow) ++asked[one.stage];
+    return job.step_s;
+  };
+  (void)sampled_run(job, {.wall_s = 1e7}, 3, 0);
+  EXPECT_NEAR(asked[0], asked[1], 150);
+  EXPECT_GT(asked[0], 350);
 }
 
 TEST(Job, RefusesWhatCannotBe) {
