@@ -10,6 +10,7 @@
 #include "scenarios/jobs/placement.hpp"
 #include "scenarios/jobs/traffic.hpp"
 #include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/balance.hpp"
 #include "scenarios/simulate/facts.hpp"
 #include "scenarios/simulate/folded.hpp"
 #include "scenarios/simulate/interference.hpp"
@@ -79,7 +80,15 @@ std::vector<std::vector<std::uint32_t>> place(const Jobs& jobs, const Cluster& c
     if (job.placement.kind != PlacementKind::With) continue;
     const auto other = std::ranges::find(jobs.all, job.placement.job, &JobSpec::name);
     gpus[number] = gpus[static_cast<std::size_t>(other - jobs.all.begin())];
-    if (gpus[number].size() > job.gpus) gpus[number].resize(job.gpus);
+    if (job.gpus > gpus[number].size())
+      (void)for_job(jobs, number, "/gpus", [&]() -> int {
+        throw InputError(Problem{
+            .file = {},
+            .pointer = {},
+            .problem = fmt::format("is {}, and job {} has {}", job.gpus, other->name, other->gpus),
+            .hint = "leave it out for all of them"});
+      });
+    gpus[number].resize(job.gpus);
   }
   return gpus;
 }
@@ -89,9 +98,11 @@ class JobsSimulation {
   JobsSimulation(const Jobs& jobs, const JobsOptions& options, Memo& memo)
       : jobs_(jobs), options_(options), memo_(memo), cluster_(shared_cluster(jobs.cluster)) {
     const std::vector<std::vector<std::uint32_t>> gpus = place(jobs, *cluster_);
-    for (std::size_t number = 0; number < jobs.all.size(); ++number)
+    for (std::size_t number = 0; number < jobs_.all.size(); ++number) {
       placed_.push_back(
-          for_job(jobs, number, "", [&] { return placed_job(jobs.all[number], gpus[number]); }));
+          for_job(jobs_, number, "", [&] { return placed_job(jobs_.all[number], gpus[number]); }));
+      share_work(number);
+    }
     rate_traffic();
   }
 
@@ -101,6 +112,7 @@ class JobsSimulation {
       result.jobs.push_back(alone(number));
     const bool counted =
         std::ranges::any_of(jobs_.all, [](const JobSpec& job) { return job.steps.has_value(); });
+    result.counted = counted;
     if (counted) {
       play_counted(result);
     } else {
@@ -126,11 +138,42 @@ class JobsSimulation {
     return job;
   }
 
+  // Replaces "balance": "auto" by the shares of the job alone on its GPUs.
+  void share_work(std::size_t number) {
+    JobSpec& spec = jobs_.all[number];
+    if (!spec.scenario || spec.scenario->plan.parallelism.balance != Balance::Auto) return;
+    const Scenario whole = *spec.scenario;
+    const auto run_with = [&](const Scenario& shared) {
+      spec.scenario = shared;
+      placed_[number] = placed_job(spec, placed_[number].gpus);
+      JobsResult played;
+      play({number}, {1}, false, played);
+      MemoryFound memory = find_memory(played.run.view(), shared.plan.framework);
+      played.run.software_memory = std::move(memory.software);
+      played.run.memory_peaks = std::move(memory.peaks);
+      return std::move(played.run);
+    };
+    for_job(jobs_, number, "", [&] {
+      const Result best = simulate_balanced(whole, run_with);
+      spec.scenario = best.facts.balance ? with_shares(whole, *best.facts.balance) : whole;
+      placed_[number] = placed_job(spec, placed_[number].gpus);
+      return 0;
+    });
+  }
+
   // Slows the kernels of the job where its block `power` says so.
   [[nodiscard]] std::optional<PowerRates> rates_of(PlacedJob& job, const Scenario& software,
                                                    KernelPricings& pricings) const {
     return power_under_cap({.cluster = cluster_, .lowered = job.step, .software = &software},
                            pricings, job.costs);
+  }
+
+  // Caps and clocks are those of the job that trains, and not of traffic.
+  [[nodiscard]] static Scenario without_limits(Scenario scenario) {
+    scenario.power->gpu_cap_w.reset();
+    scenario.power->node_cap_w.reset();
+    scenario.power->stage_clocks.clear();
+    return scenario;
   }
 
   // Traffic has the power of communication of the first job that trains with a block `power`.
@@ -141,7 +184,7 @@ class JobsSimulation {
     KernelPricings pricings(software_of(*first->spec), memo_);
     for (PlacedJob& job : placed_) {
       if (!job.spec->traffic) continue;
-      job.power = rates_of(job, *first->spec->scenario, pricings);
+      job.power = rates_of(job, without_limits(*first->spec->scenario), pricings);
       if (on_gpus_of_others(job)) share_gpus(*job.power);
     }
   }
@@ -157,12 +200,20 @@ class JobsSimulation {
     return power_traces(*run.cluster, *run.workload, *run.partition, run.timeline, *run.power);
   }
 
-  static void add_power(JobsResult& result) {
+  // Traffic on the GPUs of other jobs adds the power of its bytes. The idle power of these GPUs
+  // belongs to the others.
+  [[nodiscard]] double joules_of_others(const PlacedJob& job, double time_s) const {
+    if (!job.spec->traffic || !job.power || !on_gpus_of_others(job)) return 0.0;
+    return job.power->idle_gpu_w * static_cast<double>(job.gpus.size()) * time_s;
+  }
+
+  void add_power(JobsResult& result) const {
     const PowerTraces traces = traces_of(result.run);
     for (std::size_t job = 0; job < result.jobs.size(); ++job) {
       JobResult& one = result.jobs[job];
-      one.together_j = gpus_joules(result.run, traces, result.parts[job], one.from_s,
-                                   one.from_s + one.steps * one.together_s) /
+      const double until_s = one.from_s + one.steps * one.together_s;
+      one.together_j = (gpus_joules(result.run, traces, result.parts[job], one.from_s, until_s) -
+                        joules_of_others(placed_[job], until_s - one.from_s)) /
                        one.steps;
     }
     PowerTraces shown = between(traces, result.begin_s, result.end_s);
@@ -180,8 +231,9 @@ class JobsSimulation {
     JobResult result{
         .name = job.spec->name, .gpus = job.gpus, .alone_s = played.run.timeline.makespan_s};
     if (played.run.power)
-      result.alone_j =
-          gpus_joules(played.run, traces_of(played.run), played.parts.front(), 0.0, result.alone_s);
+      result.alone_j = gpus_joules(played.run, traces_of(played.run), played.parts.front(), 0.0,
+                                   result.alone_s) -
+                       joules_of_others(job, result.alone_s);
     if (!job.spec->scenario) return result;
     result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
     for (const MemoryPeak& peak :
@@ -412,7 +464,7 @@ class JobsSimulation {
     }
   }
 
-  const Jobs& jobs_;
+  Jobs jobs_;  // with the shares of balanced jobs
   const JobsOptions& options_;
   Memo& memo_;
   std::shared_ptr<const Cluster> cluster_;

@@ -72,6 +72,7 @@ struct JobsResult {
   Result run;  // of all jobs together, for traces and reports of links
   std::vector<JobPart> parts;
   std::vector<JobResult> jobs;
+  bool counted = false;                  // a job says how many steps it makes
   std::optional<Repetition> repetition;  // none: `steps` are given, or none was found
   std::vector<LinkSharing> sharing;      // the most shared time first
   std::optional<ClusterPower> power;     // where every job that trains has a block `power`

@@ -166,6 +166,10 @@ void check_power(const Check& check) {
     check.file.report(power.capital_per_gpu ? "/power/capital_years" : "/power/capital_per_gpu",
                       "is missing beside the other figure of capital",
                       "give both, such as 30000 and 5, or neither");
+  const bool rented = power.price_per_gpu_hour || !power.price_presets.empty();
+  if (power.capital_per_gpu && rented)
+    check.file.report("/power/capital_per_gpu", "stands beside the price of a rented GPU",
+                      "leave one out: a GPU is bought or rented");
   check_clocks(check, power);
   check_price(check, power);
 }

@@ -106,8 +106,9 @@ Pace pace_of(const Result& run, const TrainingPlan& plan) {
   Pace pace{.times = std::vector(static_cast<std::size_t>(p.pipeline),
                                  std::vector<PlaceTime>(static_cast<std::size_t>(p.data))),
             .memory = std::vector<double>(static_cast<std::size_t>(p.pipeline), 0.0)};
-  for (RankId rank = 0; rank < static_cast<RankId>(grid.world()); ++rank) {
-    const GridPosition at = grid.position(rank);
+  // Workers of local steps have the same shares, so the slowest of them counts.
+  for (RankId rank = 0; rank < run.workload->ranks.size(); ++rank) {
+    const GridPosition at = grid.position(static_cast<RankId>(std::int64_t{rank} % grid.world()));
     const auto stage = static_cast<std::size_t>(at.pipeline);
     const PlaceTime own = place_time(run, rank, std::max<std::int64_t>(layers[stage], 1));
     PlaceTime& slowest = pace.times[stage][static_cast<std::size_t>(at.data)];

@@ -1,6 +1,9 @@
 #include "scenarios/simulate/interference.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 
 #include "sim/collectives/algorithms/node_limited.hpp"
 #include "sim/engine/engine.hpp"
@@ -84,13 +87,48 @@ std::vector<double> communication_losses(const Partition& partition, const GpuSh
   return std::vector<double>(partition.groups.size(), gpu.communication_sms.slowed);
 }
 
-Interference find_interference(const Cluster& cluster, const Lowered& lowered, const Folded& folded,
-                               KernelPricings& pricings) {
-  const KernelPricing& pricing = pricings.of(cluster.facts().gpu);
+namespace {
+
+Interference on_one_gpu(const Cluster& cluster, const Lowered& lowered, const Folded& folded,
+                        const KernelPricing& pricing) {
   return {.compute = compute_losses(cluster, *lowered.workload, folded.partition,
                                     folded.selected_algorithms, pricing.gpu.sheet,
                                     pricing.times.dispatch_sms),
           .communication = communication_losses(folded.partition, pricing.gpu.sheet)};
+}
+
+// Each group loses as much as on the one of its GPUs that loses most.
+void add_losses(const Interference& own, std::size_t group_class, Interference& all) {
+  std::vector<double>& losses = all.compute[group_class];
+  for (std::size_t call = 0; call < losses.size(); ++call)
+    losses[call] = std::max(losses[call], own.compute[group_class][call]);
+  if (own.communication.empty()) return;
+  all.communication.resize(all.compute.size(), 0.0);
+  all.communication[group_class] =
+      std::max(all.communication[group_class], own.communication[group_class]);
+}
+
+}  // namespace
+
+Interference find_interference(const Cluster& cluster, const Lowered& lowered, const Folded& folded,
+                               KernelPricings& pricings) {
+  if (!cluster.has_mixed_gpus())
+    return on_one_gpu(cluster, lowered, folded, pricings.of(cluster.facts().gpu));
+  const Workload& workload = *lowered.workload;
+  const std::vector<GroupClass>& classes = folded.partition.groups;
+  std::map<std::string, std::set<std::size_t>> by_gpu;  // classes of groups with such a GPU
+  for (std::size_t group_class = 0; group_class < classes.size(); ++group_class)
+    for (const RankId rank : workload.groups[classes[group_class].representative].members)
+      by_gpu[cluster.gpu_kind(workload.ranks[rank].gpu).profile].insert(group_class);
+  Interference all;
+  for (const auto& [gpu, own_classes] : by_gpu) {
+    const Interference own = on_one_gpu(cluster, lowered, folded, pricings.of(gpu));
+    if (all.compute.empty())
+      for (const std::vector<double>& losses : own.compute)
+        all.compute.emplace_back(losses.size(), 0.0);
+    for (const std::size_t group_class : own_classes) add_losses(own, group_class, all);
+  }
+  return all;
 }
 
 }  // namespace trainyard

@@ -84,7 +84,11 @@ PeakShares peak_shares_of(const GpuSheet& sheet, const Kernel& kernel, double se
 class Rates {
  public:
   Rates(const LoweredStep& step, const PowerSettings& settings, KernelPricings& pricings)
-      : step_(step), settings_(settings), pricings_(pricings) {}
+      : step_(step),
+        settings_(settings),
+        pricings_(pricings),
+        nics_(nics_of_node(*step.cluster)),
+        switches_(switches_of(*step.cluster)) {}
 
   PowerRates all(std::vector<Cost>& costs) {
     PowerRates rates = of_nodes();
@@ -131,25 +135,31 @@ class Rates {
             .traffic_j_per_byte = power.memory_w * kMemoryBytesPerSentByte / gpu.sheet.hbm.value()};
   }
 
-  // A node of several kinds of GPUs has the host of the cluster's first kind.
+  // Each node has the mean of all nodes, where they are of several kinds (power_assumptions). A
+  // GPU counts as its share of a node of its kind.
   PowerRates of_nodes() {
     const Cluster& cluster = *step_.cluster;
-    const PowerData& data = of(cluster.gpu_kind(0).profile).data;
+    const double share = 1.0 / static_cast<double>(cluster.gpus().size());
     PowerRates rates;
-    rates.host_w = data.node.host_w_per_gpu * cluster.facts().gpus_per_node;
-    rates.nic_w = data.node.nic_w * nics_of_node(cluster);
-    rates.switch_w = data.node.switch_w * switches_of(cluster);
-    rates.fan_share = data.node.fan_share;
-    rates.supply_loss = data.node.supply_loss;
+    for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu) {
+      const PowerData& data = of(cluster.gpu_kind(gpu).profile).data;
+      rates.host_w += share * data.node.host_w_per_gpu * cluster.facts().gpus_per_node;
+      rates.nic_w += share * data.node.nic_w * nics_;
+      rates.switch_w += share * data.node.switch_w * switches_;
+      rates.fan_share += share * data.node.fan_share;
+      rates.supply_loss += share * data.node.supply_loss;
+      rates.idle_gpu_w += share * data.gpu.idle_w;
+    }
     rates.pue = settings_.pue;
     rates.nodes_per_rack = static_cast<std::uint32_t>(settings_.nodes_per_rack);
-    rates.idle_gpu_w = data.gpu.idle_w;
     return rates;
   }
 
   const LoweredStep& step_;
   const PowerSettings& settings_;
   KernelPricings& pricings_;
+  double nics_;
+  double switches_;
   std::map<std::string, Powered> powered_;
 };
 
@@ -167,6 +177,9 @@ std::vector<std::string> power_assumptions(const Cluster& cluster) {
   for (const GpuKind& kind : cluster.facts().mixed_gpus) gpus.push_back(kind.profile);
   std::sort(gpus.begin(), gpus.end());
   gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+  if (gpus.size() > 1)
+    sentences.emplace_back(
+        "hosts, NICs, fans and losses of every node are the mean of those of all nodes");
   for (const std::string& gpu : gpus) {
     const PowerData data = power_of(load_gpu_sheet(gpu));
     if (!data.derived) continue;

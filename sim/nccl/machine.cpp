@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
+#include <vector>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
@@ -131,13 +134,18 @@ MessageModel message_model() {
 
 namespace {
 
-// The first member, and the last member of the group that is on another node.
-std::pair<std::uint32_t, std::uint32_t> far_pair(const PlacedGroup& placed) {
-  const std::uint32_t first = placed.gpus.front();
-  const auto other = std::find_if(placed.gpus.rbegin(), placed.gpus.rend(), [&](std::uint32_t gpu) {
-    return placed.cluster.node_of(gpu) != placed.cluster.node_of(first);
-  });
-  return {first, other == placed.gpus.rend() ? first : *other};
+// The last member of the group that is on another node than the first one, and a few between them.
+std::vector<std::uint32_t> far_members(const PlacedGroup& placed) {
+  const std::uint32_t first = placed.cluster.node_of(placed.gpus.front());
+  const auto is_far = [&](std::uint32_t gpu) { return placed.cluster.node_of(gpu) != first; };
+  std::vector<std::uint32_t> members;
+  const auto last = std::find_if(placed.gpus.rbegin(), placed.gpus.rend(), is_far);
+  if (last != placed.gpus.rend()) members.push_back(*last);
+  constexpr std::size_t kParts = 8;
+  for (std::size_t part = 1; part < kParts; ++part)
+    if (const std::uint32_t gpu = placed.gpus[placed.gpus.size() * part / kParts]; is_far(gpu))
+      members.push_back(gpu);
+  return members;
 }
 
 bool is_inside(LinkKind kind) {
@@ -147,22 +155,59 @@ bool is_inside(LinkKind kind) {
 
 }  // namespace
 
+namespace {
+
 // Adds up the latencies of the wires from NIC to NIC. Links within a node are left out, because the
 // fitted times of steps and messages cover them.
+double wire_latency_us(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  double latency_us = 0.0;
+  for (const RouteHop& hop :
+       cluster.router().route_rail_aligned(from, to, RouteDetail::ParallelLinks)) {
+    const Link& link = cluster.link(hop.link);
+    if (!is_inside(link.kind))
+      latency_us += 1e6 * hop.fraction * hop.parallel_count * link.latency.value();
+  }
+  return latency_us;
+}
+
+// Each of m members of a node sends a block to each of the n - m members elsewhere, through the NICs
+// of the m.
+void add_uneven_members(const PlacedGroup& placed, Network& network) {
+  struct OnNode {
+    std::uint32_t members = 0;
+    std::set<DeviceId> nics = {};
+  };
+  if (placed.cluster.nic_of_gpu().empty()) return;
+  std::map<std::uint32_t, OnNode> nodes;
+  for (const std::uint32_t gpu : placed.gpus) {
+    OnNode& node = nodes[placed.cluster.node_of(gpu)];
+    ++node.members;
+    node.nics.insert(placed.cluster.nic_of_gpu().at(gpu));
+  }
+  const auto [least, most] =
+      std::ranges::minmax_element(nodes, {}, [](const auto& node) { return node.second.members; });
+  if (least->second.members == most->second.members) return;
+  network.least_members = least->second.members;
+  network.most_members = most->second.members;
+  for (const auto& [number, node] : nodes) {
+    const double elsewhere = static_cast<double>(placed.gpus.size()) - node.members;
+    network.blocks_of_nic = std::max(
+        network.blocks_of_nic, node.members * elsewhere / static_cast<double>(node.nics.size()));
+  }
+}
+
+}  // namespace
+
 Network network_of(const PlacedGroup& placed, const Communicator& communicator) {
   Network network;
   if (communicator.nodes == 1) return network;
-  const auto [from, to] = far_pair(placed);
-  const Route route =
-      placed.cluster.router().route_rail_aligned(from, to, RouteDetail::ParallelLinks);
   network.latency_us = 0.0;
-  for (const RouteHop& hop : route) {
-    const Link& link = placed.cluster.link(hop.link);
-    if (!is_inside(link.kind))
-      network.latency_us += 1e6 * hop.fraction * hop.parallel_count * link.latency.value();
-  }
+  for (const std::uint32_t far : far_members(placed))
+    network.latency_us =
+        std::max(network.latency_us, wire_latency_us(placed.cluster, placed.gpus.front(), far));
   network.rate = usable_nic_rate(communicator.node);
   network.nics = static_cast<std::uint32_t>(communicator.node.nics.size());
+  add_uneven_members(placed, network);
   return network;
 }
 

@@ -78,6 +78,12 @@ struct Network {
   double latency_us = 1.15;  // from NIC to NIC
   double rate = 0.0;         // usable rate of all NICs of the group on a node, GB/s
   std::uint32_t nics = 0;
+  // Where nodes have unequal numbers of members: the members of the fullest and of the emptiest
+  // node, and the blocks of all_to_all that cross the busiest NICs, for each of these NICs.
+  // `most_members` 0: all nodes have equally many.
+  std::uint32_t most_members = 0;
+  std::uint32_t least_members = 0;
+  double blocks_of_nic = 0.0;
   // Fraction of the rate in all_to_all; if empty, that of MessageModel.
   std::optional<double> exchange_share = {};
   // The proxy of a NIC takes this time for each message of more than rendezvous_bytes; if empty,
@@ -106,9 +112,10 @@ struct Parameter {
 [[nodiscard]] ProtocolModel protocol_model();
 [[nodiscard]] MessageModel message_model();
 
-// The network of the group: the usable rate of the NICs of the communicator's node, and the latency
-// of the wires from NIC to NIC between the first member and the last one on another node. A default
-// value for a group on one node.
+// The network of the group: the usable rate of the NICs of the communicator's node, and the largest
+// latency of the wires from NIC to NIC between the first member and the last one on another node,
+// or one of a few between them. On a torus the last node may be next to the first. A default value
+// for a group on one node.
 [[nodiscard]] Network network_of(const PlacedGroup& placed, const Communicator& communicator);
 
 struct Machine {

@@ -356,6 +356,9 @@ Prediction machine_time(const Machine& machine, const Communicator& communicator
 //
 //    launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
 //    + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
+//
+// Where nodes have unequal numbers of ranks, g is that of the fullest node for what stays on it and
+// that of the emptiest one for messages, and the busiest NICs decide.
 Prediction exchange_time(const Machine& machine, const Communicator& communicator, CollectiveOp op,
                          double bytes) {
   const MachineModel& gpu = machine.gpu;
@@ -363,10 +366,12 @@ Prediction exchange_time(const Machine& machine, const Communicator& communicato
   const Network& network = machine.network;
   const bool all = op == CollectiveOp::AllToAll;
   const double ranks = communicator.ranks;
-  const double local = std::floor(communicator.ranks_per_node());
+  const bool uneven = all && network.most_members > 0;
+  const double local = uneven ? network.most_members : std::floor(communicator.ranks_per_node());
   const double block = all ? bytes / ranks : bytes;
   const double near = all ? local - 1.0 : communicator.nodes == 1 ? 1.0 : 0.0;
-  const double far = all ? ranks - local : communicator.nodes == 1 ? 0.0 : 1.0;
+  const double of_node = uneven ? network.least_members : local;
+  const double far = all ? ranks - of_node : communicator.nodes == 1 ? 0.0 : 1.0;
   const bool by_channel = release_number(communicator.constants.version) < kExchangeLlInAll;
   const double most = kExchangeLlBytes * (by_channel ? communicator.p2p_channels_per_peer : 1.0);
   const bool ll = block <= most;
@@ -377,8 +382,9 @@ Prediction exchange_time(const Machine& machine, const Communicator& communicato
                                                 : protocols.exchange_steps * gpu.simple_step_us)};
   if (far > 0.0) {
     const double share = network.exchange_share.value_or(machine.messages.exchange_share);
-    const double nic = network.rate * share / local;
-    transfer = std::max(transfer, us(block * far, nic));
+    // All blocks that cross the NICs of a node, over the rate of these NICs.
+    const double crossing = uneven ? network.blocks_of_nic * network.nics : far * local;
+    transfer = std::max(transfer, us(block * crossing, network.rate * share));
     const double fetch = block <= network.inject_bytes ? network.inject_us : 0.0;
     parts.latency_us += far * (machine.messages.exchange_us + network.latency_us + fetch);
   }

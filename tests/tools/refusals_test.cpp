@@ -205,6 +205,10 @@ std::vector<Refusal> refusals() {
        "--cluster is where a --workload runs (a scenario has its own: --set cluster.file=...)"},
       {"trainyard run --workload w.json --cluster c.json --set a=1",
        "--set changes a scenario, and there is none (change the workload file)"},
+      {"trainyard collective all_reduce --node dgx_b200 --nodes 16 --algorithms one_shot --sizes "
+       "1TiB",
+       "a transfer of 112 TiB is more than the 4 TiB that SimGrid's engine counts (send less at "
+       "once, or use the engine ideal)"},
       {"trainyard serve --set training.micro_batch_size=2",
        "--set changes a scenario, and there is none (name the scenario: trainyard serve "
        "scenario.json)"},

@@ -63,6 +63,20 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   EXPECT_THAT(again.err, testing::HasSubstr("done again"));
 }
 
+// Does --price take the place of the scenario's price, in the cost of a step too, and serve as the
+// price of --objective cost where there is none?
+TEST(SearchCommand, ThePriceOfTheCommandWins) {
+  const Scratch scratch;
+  const auto cost_of = [&](const std::string& prices) {
+    EXPECT_EQ(scratch.sh(kSearch + prices + " --objective cost --json found.json").exit, 0);
+    return nlohmann::json::parse(scratch.read("found.json"))["best"][0]["cost"].get<double>();
+  };
+  const double dear = cost_of(" --set power.price_per_gpu_hour=2");
+  EXPECT_DOUBLE_EQ(cost_of(" --set power.price_per_gpu_hour=1 --price 2"), dear);
+  EXPECT_DOUBLE_EQ(cost_of(" --set power.price_preset=lambda_h100_on_demand --price 2"), dear);
+  EXPECT_DOUBLE_EQ(cost_of(" --set power.pue=1 --price 2"), dear);
+}
+
 // Does the command that the search prints for its first layout cost what the search says?
 TEST(SearchCommand, TheFirstByCostCostsThatInARun) {
   const Scratch scratch;

@@ -61,6 +61,12 @@ Value member(const Json& request, const std::string& key) {
   }
 }
 
+// The same for a member that may be missing.
+template <class Value>
+Value member_or(const Json& request, const std::string& key, Value otherwise) {
+  return request.contains(key) ? member<Value>(request, key) : otherwise;
+}
+
 const Json& document_of(const Json& request) {
   const auto found = request.find("scenario");
   if (found == request.end() || !found->is_object())
@@ -201,7 +207,7 @@ Json brief_json(const Result& run) {
 // it is known. A neighbour that the reader or the run refuses has no row.
 Json neighbours_json(const Json& request, Memo& memo, const Hooks& hooks) {
   using Clock = std::chrono::steady_clock;
-  const auto seconds = std::clamp(request.value("seconds", 2.0), 0.0, 60.0);
+  const auto seconds = std::clamp(member_or(request, "seconds", 2.0), 0.0, 60.0);
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   const auto document = std::make_shared<const Json>(document_of(request));
   const Scenario scenario = scenario_of(request, hooks);
@@ -262,8 +268,8 @@ Json layout_json(const Json& request, const Hooks& hooks) {
                          .model = known_model(member<std::string>(request, "model")),
                          .node = member<Json>(request, "node"),
                          .nodes = member<std::int64_t>(request, "nodes")};
-  question.sequence = request.value("sequence", std::int64_t{0});
-  question.batch = request.value("batch", std::int64_t{0});
+  question.sequence = member_or(request, "sequence", std::int64_t{0});
+  question.batch = member_or(request, "batch", std::int64_t{0});
   return {{"scenario", first_scenario(std::move(question)).document}};
 }
 

@@ -12,7 +12,8 @@
 //    T = 2 log2(n) alpha + 2(n-1)/n S/B
 //
 // If the number of ranks is not a power of two, both algorithms take two more steps of S bytes, and
-// the largest power of two p below n replaces n.
+// the largest power of two p below n replaces n. These steps are between neighbours, which are on
+// one node as far as nodes have an even number of ranks.
 //
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 32 227.254720 us and 18 820.481920 us
 // (tests/sim/collectives/exchange_test.cpp).
@@ -26,9 +27,15 @@ namespace trainyard {
 namespace {
 
 // The number p of ranks that take part in the exchanges: the largest power of two up to `ranks`.
-// Each of the other ranks, p + i, sends all its data to rank i in a step before and receives the
-// result from it in a step after.
+// Of the first 2(n - p) ranks, each odd one sends all its data to the rank before it in a step
+// before, and receives the result from it in a step after. The others are numbered anew.
 std::uint32_t core_of(std::uint32_t ranks) { return std::bit_floor(ranks); }
+
+// The rank with this number among those that take part. Of 11 ranks, 8 take part: 0, 2, 4, 6 to 10.
+std::uint32_t rank_in_core(std::uint32_t ranks, std::uint32_t number) {
+  const std::uint32_t extra = ranks - core_of(ranks);
+  return number < extra ? 2 * number : number + extra;
+}
 
 enum class Extra : std::uint8_t { Give, Get };
 
@@ -37,9 +44,9 @@ std::uint32_t add_extra_step(MessageList& list, std::uint32_t ranks, PieceRange 
                              std::uint32_t step, Extra extra) {
   const std::uint32_t core = core_of(ranks);
   const bool gives = extra == Extra::Give;
-  for (std::uint32_t rank = core; rank < ranks; ++rank)
-    list.send({.from = gives ? rank : rank - core,
-               .to = gives ? rank - core : rank,
+  for (std::uint32_t rank = 0; rank < 2 * (ranks - core); rank += 2)
+    list.send({.from = gives ? rank + 1 : rank,
+               .to = gives ? rank : rank + 1,
                .step = step,
                .reduce = gives,
                .piece_begin = whole.begin,
@@ -69,8 +76,8 @@ std::vector<Message> RecursiveDoubling::messages(const PlacedGroup& placed, Byte
   std::uint32_t step = add_extra_step(list, n, kWhole, 0, Extra::Give);
   for (std::uint32_t distance = 1; distance < core_of(n); distance *= 2, ++step)
     for (std::uint32_t rank = 0; rank < core_of(n); ++rank)
-      list.send({.from = rank,
-                 .to = rank ^ distance,
+      list.send({.from = rank_in_core(n, rank),
+                 .to = rank_in_core(n, rank ^ distance),
                  .step = step,
                  .reduce = true,
                  .piece_begin = kWhole.begin,
@@ -126,8 +133,8 @@ std::vector<Message> HalvingDoubling::listed(const PlacedGroup& placed, Bytes by
       // When it reduces, a rank sends the half that its partner keeps. When it gathers, it sends
       // all pieces that it has complete.
       const PieceRange block = block_of(reduce ? other : rank, 2 * distance, core);
-      list.send({.from = rank,
-                 .to = other,
+      list.send({.from = rank_in_core(n, rank),
+                 .to = rank_in_core(n, other),
                  .step = step,
                  .reduce = reduce,
                  .piece_begin = block.begin,

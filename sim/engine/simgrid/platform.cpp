@@ -1,5 +1,7 @@
 #include "sim/engine/simgrid/platform.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,6 +9,8 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard {
 
@@ -75,12 +79,26 @@ void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
   platform_.links.push_back(cap);
 }
 
+// Units are whole numbers of 63 bits.
+std::uint64_t payload_units(double bytes) {
+  constexpr double kUnitsMost = 0x1p62;
+  if (bytes * kUnitsPerByte > kUnitsMost)
+    throw InputError(Problem{
+        .file = {},
+        .pointer = {},
+        .problem = fmt::format("a transfer of {} is more than the {} that SimGrid's engine "
+                               "counts",
+                               to_text(Bytes{bytes}), to_text(Bytes{kUnitsMost / kUnitsPerByte})),
+        .hint = "send less at once, or use the engine ideal"});
+  return static_cast<std::uint64_t>(std::llround(bytes * kUnitsPerByte));
+}
+
 Platform PlatformBuilder::build() {
   platform_.routes.resize(partition_.flows.size());
   for (std::uint32_t flow = 0; flow < partition_.flows.size(); ++flow) {
     FlowRoute& route = platform_.routes[flow];
     const double payload = partition_.flows[flow].payload_bytes;
-    route.payload_units = static_cast<std::uint64_t>(std::llround(payload * kUnitsPerByte));
+    route.payload_units = payload_units(payload);
     // A flow that shares no link, or whose payload rounds to no unit, ends after a known time.
     if (sets_.of_flow[flow].empty() || route.payload_units == 0) {
       route.seconds_alone = payload / rate_alone(flow);

@@ -39,6 +39,21 @@ TEST(Jobs, AJobAloneTakesTheStepTimeOfItsScenario) {
   EXPECT_DOUBLE_EQ(jobs.jobs[0].tokens_per_step, 2048.0);
 }
 
+// Does a job whose shares are balanced have the shares of its own run, on the GPUs that it has?
+TEST(Jobs, ABalancedJobHasTheSharesOfItsOwnRun) {
+  const Scenario scenario = load_scenario(
+      TRAINYARD_SOURCE_DIRECTORY "/scenarios/unequal/llama3_8b_replicas_h100_a100.json",
+      {{"training.global_batch_size", "8"}, {"model.layers", "2"}});
+  ASSERT_EQ(scenario.plan.parallelism.balance, Balance::Auto);
+  const Json document{{"description", "one job"},
+                      {"cluster", resolved(scenario)["cluster"]},
+                      {"jobs", {{{"name", "a"}, {"scenario", resolved(scenario)}}}}};
+  const Result run = simulate(scenario);
+  const JobsResult jobs = simulated(document);
+  EXPECT_NEAR(jobs.jobs[0].alone_s, run.view().step_s(), kAgreement * run.view().step_s());
+  EXPECT_LT(jobs.jobs[0].alone_s, 0.9 * run.facts.balance->equal_step_s);
+}
+
 // Two equal periodic jobs on one max-min link, compute C, transfer D, offset x < D: the offset
 // never changes, and the period is C + 2 D - x; C + D once x >= D.
 TEST(Jobs, TwoEqualJobsOnOneUplinkFollowTheClosedForm) {

@@ -154,6 +154,24 @@ TEST(Balance, LayersFollowTheSpeedOfStages) {
   }
 }
 
+// Two workers of local steps have the same shares. Does it matter which of them has the slow GPU?
+TEST(Balance, TheSlowestWorkerCounts) {
+  std::vector<double> steps_s;
+  for (const int node : {0, 2}) {
+    auto document = small_document({.data = 16, .microbatches = 12});
+    document["defaults"] = "ideal";
+    document["cluster"]["nodes"] = 4;
+    document["local_steps"] = {{"every", 10}, {"workers", 2}};
+    document["cluster"]["faults"] = {
+        {{"device", fmt::format("node {} gpu 2", node)}, {"speed_factor", 0.5}}};
+    document["parallelism"]["balance"] = "auto";
+    const ScenarioRun run = simulate(load(document));
+    EXPECT_LT(run.view().step_s(), 0.9 * run.facts.balance->equal_step_s);
+    steps_s.push_back(run.view().step_s());
+  }
+  EXPECT_NEAR(steps_s[0], steps_s[1], kAgreement * steps_s[0]);
+}
+
 // Equal GPUs keep equal shares.
 TEST(Balance, EqualGpusKeepEqualShares) {
   auto document = two_replicas();

@@ -55,6 +55,26 @@ TEST(PoweredRun, KindsTracesAndTracksSumToTheSameEnergy) {
   EXPECT_EQ(points.back().at_ns, trace_ns(result.timeline.makespan_s));
 }
 
+// One cluster of two kinds of nodes is described in two ways. Are the step, its energy and its peaks
+// the same?
+TEST(PoweredRun, OfMixedNodesDoesNotDependOnTheirDescription) {
+  const char* kMixed = "scenarios/unequal/llama3_8b_replicas_h100_a100.json";
+  std::vector<Figures> both;
+  std::vector<double> joules;
+  for (const char* cluster :
+       {R"({"node": "dgx_h100", "nodes": 2, "fabric": {"kind": "rail_optimized"},
+            "others": [{"nodes": [1], "node": "dgx_a100_80gb"}]})",
+        R"({"node": "dgx_a100_80gb", "nodes": 2, "fabric": {"kind": "rail_optimized"},
+            "others": [{"nodes": [0], "node": "dgx_h100"}]})"}) {
+    const Result result = simulate(powered(
+        kMixed, {{"cluster", cluster}, {"parallelism.balance", "equal"}, {"model.layers", "2"}}));
+    both.push_back(figures(result.view()));
+    joules.push_back(energy_figures(result.view()).step.total());
+  }
+  EXPECT_NEAR(both[0].step_time_s, both[1].step_time_s, kAgreement * both[0].step_time_s);
+  EXPECT_NEAR(joules[0], joules[1], kAgreement * joules[0]);
+}
+
 // Does the page have the energy where the scenario has a block `power`, and only there?
 TEST(PoweredRun, ThePageHasItsEnergy) {
   const std::string title = "What energy does it take?";

@@ -140,6 +140,26 @@ TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
                   2.0 * whole + 4.0 * 5.0 + 2.0 * 3.0 / 4.0 * kGibibyte / 1e5);
 }
 
+// Do the two more steps stay on the nodes? Of 24 ranks on three nodes of eight, 16 take part, and
+// each of the other eight gives its data to the rank before it.
+TEST(Exchange, TheStepsOfExtraRanksStayOnTheirNodes) {
+  const Cluster cluster = make_cluster({.nodes = 3, .gpus = 8});
+  const std::vector<std::uint32_t> gpus = gpus_of(24);
+  for (const char* name : {"recursive_doubling", "halving_doubling"}) {
+    const std::vector<Message> messages =
+        find_algorithm(CollectiveOp::AllReduce, name)
+            ->messages({.cluster = cluster, .gpus = gpus}, Bytes{1024.0});
+    const std::uint32_t last = messages.back().step;
+    int extra = 0;
+    for (const Message& message : messages) {
+      if (message.step != 0 && message.step != last) continue;
+      EXPECT_EQ(message.from / 2, message.to / 2) << name;
+      ++extra;
+    }
+    EXPECT_EQ(extra, 16) << name;
+  }
+}
+
 // Are steps numbered from 0 without a gap? Lists of messages that are printed or exported show
 // them.
 TEST(Exchange, StepsAreNumberedWithoutAGap) {

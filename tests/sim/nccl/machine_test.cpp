@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "communicators.hpp"
 #include "sim/nccl/nccl_model.hpp"
@@ -378,6 +379,40 @@ TEST(MachineNetwork, IsThatOfTheCluster) {
   EXPECT_RELATIVE(network.rate, 8.0 * 48.5);
   EXPECT_GT(network.latency_us, 0.9);
   EXPECT_LT(network.latency_us, 2.5);
+  EXPECT_EQ(network.most_members, 0U);
+}
+
+// On a ring of 16 nodes, is the latency that of the other side, for all nodes as for nine of them?
+// The last of all nodes is next to the first.
+TEST(MachineNetwork, OfARingIsThatOfItsOtherSide) {
+  const Cluster cluster =
+      build_cluster({.node = load_node("dgx_h100"),
+                     .nodes = 16,
+                     .fabric = {.kind = Torus{.dims = {16}, .hop_latency = Seconds{50e-6}}}});
+  const NcclModel communication(cluster, {});
+  const auto latency_us = [&](std::uint32_t ranks) {
+    const std::vector<std::uint32_t> gpus = gpus_of(ranks);
+    return network_of({.cluster = cluster, .gpus = gpus}, communication.communicator(gpus))
+        .latency_us;
+  };
+  EXPECT_RELATIVE(latency_us(128), latency_us(72));
+  EXPECT_GT(latency_us(128), 6.0 * 50.0);
+}
+
+// Of nine ranks on two nodes of eight, the ninth sends a block to each of the other eight through its
+// own NIC, and each of the eight sends one to it. Of 17 ranks on three nodes the last one sends 16.
+TEST(MachineNetwork, OfUnequalNodesIsThatOfTheBusiestNics) {
+  const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 3});
+  const NcclModel communication(cluster, {});
+  for (const auto& [ranks, least, blocks] : {std::tuple{9U, 1U, 8.0}, std::tuple{10U, 2U, 8.0},
+                                             std::tuple{12U, 4U, 8.0}, std::tuple{17U, 1U, 16.0}}) {
+    const std::vector<std::uint32_t> gpus = gpus_of(ranks);
+    const Network network =
+        network_of({.cluster = cluster, .gpus = gpus}, communication.communicator(gpus));
+    EXPECT_EQ(network.most_members, 8U) << ranks;
+    EXPECT_EQ(network.least_members, least) << ranks;
+    EXPECT_DOUBLE_EQ(network.blocks_of_nic, blocks) << ranks;
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "sim/nccl/nccl_model.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
+#include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard::nccl {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "sim/base/csv.hpp"
@@ -69,16 +70,18 @@ std::string against(double value, double first, const std::string& text, bool is
   return fmt::format("{} ({})", text, signed_percent(value / first - 1.0));
 }
 
-// One line of the table of figures. A side without a result has "-".
+// One line of the table of figures. A side without a result, or without the figure, has "-".
 template <class Value, class Print>
 Cells figure_row(const Comparison& comparison, const std::string& title, const Value& value,
                  const Print& print) {
   Cells cells{title};
-  const double first = value(comparison.sides.front().figures);
+  const std::optional<double> first = value(comparison.sides.front().figures);
   for (const ComparedSide& side : comparison.sides) {
     const bool is_first = &side == &comparison.sides.front();
-    const double here = value(side.figures);
-    cells.push_back(side.figures.ran ? against(here, first, print(here), is_first) : "-");
+    const std::optional<double> here = value(side.figures);
+    cells.push_back(side.figures.ran && here
+                        ? against(*here, first.value_or(0.0), print(*here), is_first)
+                        : "-");
   }
   return cells;
 }
@@ -105,15 +108,18 @@ TextTable figures_table(const Comparison& comparison) {
   table.row(figure_row(
       comparison, "peak memory", [](const F& f) { return f.peak_bytes; },
       [](double bytes) { return to_text(Bytes{bytes}); }));
-  const RowFigures& first = comparison.sides.front().figures;
+  const auto any_has = [&](std::optional<double> F::*figure) {
+    return std::ranges::any_of(comparison.sides, [&](const ComparedSide& side) {
+      return (side.figures.*figure).has_value();
+    });
+  };
   const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
-  if (first.energy_kwh)
+  if (any_has(&F::energy_kwh))
     table.row(figure_row(
-        comparison, "energy of a step, kWh", [](const F& f) { return f.energy_kwh.value_or(0.0); },
-        plain));
-  if (first.cost)
+        comparison, "energy of a step, kWh", [](const F& f) { return f.energy_kwh; }, plain));
+  if (any_has(&F::cost))
     table.row(figure_row(
-        comparison, "cost of a step", [](const F& f) { return f.cost.value_or(0.0); }, plain));
+        comparison, "cost of a step", [](const F& f) { return f.cost; }, plain));
   Cells fits{"fits"};
   for (const ComparedSide& side : comparison.sides)
     fits.emplace_back(side.figures.status == RunStatus::Fits ? "yes"

@@ -95,6 +95,7 @@ std::string steps_sentence(const JobsResult& result) {
     return fmt::format("The steps repeat every {}, from {} on: {}.",
                        to_text(Seconds{result.repetition->period_s}),
                        to_text(Seconds{result.begin_s}), list);
+  if (result.counted) return fmt::format("The steps are those that the file asks for: {}.", list);
   return fmt::format(
       "The steps do not repeat in the {} that were simulated. Step times are means of those from "
       "{} "

@@ -35,7 +35,8 @@ struct Layout {
 // Tokens of a step. Layouts whose steps train different batches compare by their time per token.
 [[nodiscard]] inline double tokens_of(const Layout& layout) {
   const Training& training = layout.plan.training;
-  return static_cast<double>(training.global_batch_size * training.sequence_length);
+  return static_cast<double>(training.global_batch_size * training.sequence_length *
+                             layout.plan.workers());
 }
 
 struct Layouts {

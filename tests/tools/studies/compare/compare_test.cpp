@@ -76,6 +76,18 @@ TEST(Compare, TextJsonAndCsvSayTheSame) {
   EXPECT_EQ(line, "input,parallelism.tensor,2,4");
 }
 
+// A side without a block `power` has no energy: neither one of nothing, nor one to compare with.
+TEST(Compare, ASideWithoutPowerHasNoEnergy) {
+  const std::string text = comparison_text(
+      compare({{.file = kEightGpus}, {.file = kEightGpus, .changes = {{"power.pue", "1.2"}}}},
+              {.processes = 2, .progress = {}}));
+  const std::size_t row = text.find("energy of a step");
+  ASSERT_NE(row, std::string::npos);
+  const std::string line = text.substr(row, text.find('\n', row) - row);
+  EXPECT_THAT(line, testing::ContainsRegex("kWh +- +0.0"));
+  EXPECT_EQ(line.find('%'), std::string::npos);
+}
+
 // Does the page hold the verdict and every change?
 TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
   const double ratio =

@@ -195,6 +195,16 @@ TEST(SearchObjective, AnObjectiveWithoutFiguresIsRefused) {
             "price_preset, price_per_kwh or capital_per_gpu)");
 }
 
+// Do tokens count those of all workers of local steps, as in the cost of a run?
+TEST(SearchObjective, TokensAreThoseOfAllWorkers) {
+  SearchSpace space = with_power(kElectricity);
+  const std::vector<Layout> one = enumerate(space).legal;
+  space.scenario.changes.push_back({"local_steps", R"({"every": 10, "workers": 2})"});
+  space.scenario.changes.push_back({"parallelism.data", "2"});
+  const std::vector<Layout> two = enumerate(space).legal;
+  EXPECT_DOUBLE_EQ(tokens_of(two.front()), 2.0 * tokens_of(one.front()));
+}
+
 // Are prices that differ between layouts refused? They belong to the cluster, which all layouts of
 // a search share.
 TEST(SearchObjective, APriceIsNoPartOfALayout) {
