@@ -170,8 +170,8 @@ double wire_latency_us(const Cluster& cluster, std::uint32_t from, std::uint32_t
   return latency_us;
 }
 
-// Each of m members of a node sends a block to each of the n - m members elsewhere, through the NICs
-// of the m.
+// Each of m members of a node sends a block to each of the n - m members elsewhere, through the
+// NICs of the m.
 void add_uneven_members(const PlacedGroup& placed, Network& network) {
   struct OnNode {
     std::uint32_t members = 0;

@@ -174,8 +174,8 @@ TEST(UnequalStages, PassEachActivationOnOnce) {
   EXPECT_EQ(borders, 11);
 }
 
-// Where tensor ranks send whole activations, a border between unequal stages has parts all the same:
-// ranks of the smaller stage would receive the whole several times.
+// Where tensor ranks send whole activations, a border between unequal stages has parts all the
+// same: ranks of the smaller stage would receive the whole several times.
 TEST(UnequalStages, SplitActivationsBetweenUnequalStagesOnly) {
   const TrainingPlan plan =
       unequal_plan({.tensor = {4, 2, 2}, .sequence_parallel = false, .scatter_gather = false});

@@ -55,8 +55,8 @@ TEST(PoweredRun, KindsTracesAndTracksSumToTheSameEnergy) {
   EXPECT_EQ(points.back().at_ns, trace_ns(result.timeline.makespan_s));
 }
 
-// One cluster of two kinds of nodes is described in two ways. Are the step, its energy and its peaks
-// the same?
+// One cluster of two kinds of nodes is described in two ways. Are the step, its energy and its
+// peaks the same?
 TEST(PoweredRun, OfMixedNodesDoesNotDependOnTheirDescription) {
   const char* kMixed = "scenarios/unequal/llama3_8b_replicas_h100_a100.json";
   std::vector<Figures> both;

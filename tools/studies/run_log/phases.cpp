@@ -240,9 +240,9 @@ void Splitting::train(MarkedSegment& one) {
 // After the last count before an interruption, work goes on until the next count would have come,
 // as many steps later as between the two counts before, in this segment or an earlier one. Later
 // time is not explained: the job may have hung. Of that work, the steps that a later segment holds
-// (a checkpoint newer than the last count) are kept, and the rest is redone. For example, counts come every 10 steps of 100 s, the last is 200, and the next
-// segment begins at 205. If the failure is 1500 s after the last count, 500 s are kept, 500 s are
-// redone, and 500 s are not explained.
+// (a checkpoint newer than the last count) are kept, and the rest is redone. For example, counts
+// come every 10 steps of 100 s, the last is 200, and the next segment begins at 205. If the failure
+// is 1500 s after the last count, 500 s are kept, 500 s are redone, and 500 s are not explained.
 void Splitting::train_after_last_count(MarkedSegment& one) {
   const StepMark& last = one.marks.back();
   double time_s = free_time(last.time_s, one.segment.end_s);

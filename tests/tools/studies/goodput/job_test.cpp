@@ -423,8 +423,8 @@ TEST(Job, WithFewerReplicasLacksTheFaultsOfTheOthers) {
   }
 }
 
-// Does a smaller job on unequal nodes have the nodes of the replicas that stay? Node 1 is of another
-// kind. Under Megatron's order it holds replica 1; placed first, it holds replica 0.
+// Does a smaller job on unequal nodes have the nodes of the replicas that stay? Node 1 is of
+// another kind. Under Megatron's order it holds replica 1; placed first, it holds replica 0.
 TEST(Job, WithFewerReplicasKeepsTheNodesOfTheOthers) {
   Memo memo;
   Json document = two_nodes();
