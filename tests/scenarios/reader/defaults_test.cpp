@@ -74,6 +74,7 @@ TEST(Defaults, AreNeverStrongerThanTheFile) {
   EXPECT_EQ(s.plan.training.attention, AttentionKind::Flash);
   EXPECT_THAT(fields_of(s), testing::UnorderedElementsAre("parallelism.overlap_grad_reduce",
                                                           "parallelism.overlap_param_gather",
+                                                          "parallelism.scatter_gather",
                                                           "training.gradient_average",
                                                           "training.gradient_check"));
 }
