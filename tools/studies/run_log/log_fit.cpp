@@ -314,13 +314,30 @@ FailureProcess process_of(const RunLog& log, const LogFit& fit, const CauseFit& 
   return process;
 }
 
+// The distribution of the repairs in the log. Repairs that vary less than an exponential does are
+// lognormal, and equal ones fixed; a few say nothing of their distribution.
+void fit_repairs(const std::vector<double>& repairs_s, SpareSettings& spares) {
+  constexpr std::size_t kFew = 5;
+  constexpr double kEqual = 0.01;
+  constexpr double kExponential = 0.8;
+  const auto count = static_cast<double>(repairs_s.size());
+  const double mean = std::accumulate(repairs_s.begin(), repairs_s.end(), 0.0) / count;
+  spares.repair = Seconds{mean};
+  if (repairs_s.size() < kFew) return;
+  double squares = 0.0;
+  for (const double one : repairs_s) squares += (one / mean - 1.0) * (one / mean - 1.0);
+  const double variation = std::sqrt(squares / (count - 1.0));
+  if (variation > kExponential) return;
+  spares.repair_distribution =
+      variation < kEqual ? RepairDistribution::Fixed : RepairDistribution::Lognormal;
+  spares.repair_sigma = std::sqrt(std::log1p(variation * variation));
+}
+
 SpareSettings fitted_spares(const RunLog& log, const LogFit& fit, const std::string& source) {
   SpareSettings spares{.nodes = log.spare_nodes, .source = source};
   spares.cold_replace = Seconds{fit.replacement_s};
   if (spares.nodes > 0) spares.replace = spares.cold_replace;
-  if (log.repairs_s.empty()) return spares;
-  const double sum = std::accumulate(log.repairs_s.begin(), log.repairs_s.end(), 0.0);
-  spares.repair = Seconds{sum / static_cast<double>(log.repairs_s.size())};
+  if (!log.repairs_s.empty()) fit_repairs(log.repairs_s, spares);
   return spares;
 }
 

@@ -241,6 +241,30 @@ TEST(LogFit, RefusesAPriorThatDoesNotFit) {
   EXPECT_THAT(problem(nodes + rows, {.preset = "lama3"}), HasSubstr("lama3"));
 }
 
+// Does a fit have the distribution of the log's repairs: equal, near their mean, or as far from it as
+// an exponential?
+TEST(LogFit, HasTheDistributionOfRepairs) {
+  const auto fitted = [](const std::vector<int>& hours) {
+    std::string rows = "# nodes: 8\ntime,event,step,cause,node,duration_s\n0,step,0,,,\n";
+    int at_s = 0;
+    for (const int hour : hours) {
+      at_s += 1'000'000;
+      rows += fmt::format(
+          "{0},step,{0},,,\n{0},failure,,GPU,n1,\n{1},repaired,,,n1,\n{1},step,{0},,,\n", at_s,
+          at_s + 3600 * hour);
+    }
+    RunLog log;
+    const LogFit fit = fit_of(rows.substr(rows.find("time,")), log);
+    log.nodes = 8;
+    return fitted_reliability(log, fit).spares;
+  };
+  EXPECT_EQ(fitted({5, 5, 5, 5, 5}).repair_distribution, RepairDistribution::Fixed);
+  EXPECT_EQ(fitted({4, 5, 6, 5, 5}).repair_distribution, RepairDistribution::Lognormal);
+  EXPECT_NEAR(fitted({4, 5, 6, 5, 5}).repair_sigma, 0.1407, 0.001);
+  EXPECT_EQ(fitted({1, 1, 1, 2, 20}).repair_distribution, RepairDistribution::Exponential);
+  EXPECT_EQ(fitted({5, 5}).repair_distribution, RepairDistribution::Exponential);
+}
+
 // Is a preset for `goodput --preset` read back as it was written?
 TEST(LogFit, WritesABlockThatIsReadBack) {
   const SampledLog sampled(job_of_two_causes(), {.wall_s = 30 * kDays}, 3, 0);
