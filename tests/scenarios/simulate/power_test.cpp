@@ -12,8 +12,10 @@
 #include "sim/render/traces/counter_groups.hpp"
 #include "sim/render/traces/trace_options.hpp"
 #include "sim/report/energy_figures.hpp"
+#include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
+#include "tests/agreement.hpp"
 
 namespace trainyard {
 namespace {

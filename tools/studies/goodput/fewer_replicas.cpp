@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/rank_groups.hpp"
-#include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 
