@@ -28,9 +28,9 @@ namespace trainyard {
 // replicas.
 [[nodiscard]] std::int64_t stage_of(const Job& job, std::int64_t slot);
 
-// The pipeline stages of these empty slots, sorted. A stage occurs as often as replicas lack the same
-// one of its nodes. If two replicas lack node 0 of a stage and one lacks node 1, the stage occurs
-// twice: the step waits for the peers of node 0.
+// The pipeline stages of these empty slots, sorted. A stage occurs as often as replicas lack the
+// same one of its nodes. If two replicas lack node 0 of a stage and one lacks node 1, the stage
+// occurs twice: the step waits for the peers of node 0.
 [[nodiscard]] std::vector<std::int64_t> missing_stages(const Job& job,
                                                        const std::vector<std::int64_t>& empty);
 
