@@ -241,8 +241,8 @@ TEST(LogFit, RefusesAPriorThatDoesNotFit) {
   EXPECT_THAT(problem(nodes + rows, {.preset = "lama3"}), HasSubstr("lama3"));
 }
 
-// Does a fit have the distribution of the log's repairs: equal, near their mean, or as far from it as
-// an exponential?
+// Does a fit have the distribution of the log's repairs: equal, near their mean, or as far from it
+// as an exponential?
 TEST(LogFit, HasTheDistributionOfRepairs) {
   const auto fitted = [](const std::vector<int>& hours) {
     std::string rows = "# nodes: 8\ntime,event,step,cause,node,duration_s\n0,step,0,,,\n";
