@@ -260,6 +260,7 @@ struct LayerTools {
         tensor(options.tensor, shape, build, elementwise, linear, group) {}
   LayerTools(const LayerTools&) = delete;  // its parts refer to each other
   LayerTools& operator=(const LayerTools&) = delete;
+  ~LayerTools() = default;
 
   // True if the layer is recomputed as a whole and nothing reads the output of its last GEMM.
   [[nodiscard]] bool skips_last_gemm() const {

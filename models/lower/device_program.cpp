@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <vector>
 
 #include "models/expert_routing.hpp"
@@ -113,10 +114,10 @@ void DeviceMessages::before_forward(std::size_t segment) {
 // The gradient of an output is sent back by each device that has a copy of it, in the reverse order
 // of the forward transfers.
 void DeviceMessages::before_backward(std::size_t segment) {
-  for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
-    if (transfer->output.segment != segment) continue;
-    if (transfer->to == device_) send(*transfer, Pass::Backward, backward_end_[transfer->before]);
-    if (transfer->from == device_) receive(*transfer, Pass::Backward);
+  for (const Transfer& transfer : std::views::reverse(split_.transfers)) {
+    if (transfer.output.segment != segment) continue;
+    if (transfer.to == device_) send(transfer, Pass::Backward, backward_end_[transfer.before]);
+    if (transfer.from == device_) receive(transfer, Pass::Backward);
   }
 }
 
@@ -343,6 +344,7 @@ Workload operator_step(const TrainingPlan& plan) {
               .context = options.layer.attention.context.shape},
              workload);
   std::vector<PeerPair> pairs;
+  pairs.reserve(split.transfers.size());
   for (const Transfer& transfer : split.transfers)
     pairs.push_back({.from = transfer.from, .to = transfer.to});
   add_peer_groups(plan.parallelism, pairs, workload);

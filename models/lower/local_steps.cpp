@@ -96,7 +96,7 @@ Workload exchange_step(const TrainingPlan& plan, const Workload& inner) {
   workload.groups.resize(ranks, {.kind = GroupKind::Data});
   for (std::uint32_t id = 0; id < inner.ranks.size(); ++id) {
     const Rank& rank = inner.ranks[id];
-    workload.groups[id % ranks].members.push_back(RankId(id));
+    workload.groups[id % ranks].members.emplace_back(id);
     Rank& own = workload.ranks.emplace_back(
         Rank{.program = inner.programs[rank.program].stage, .gpu = rank.gpu, .label = rank.label});
     own.slots.resize(workload.slots.size());

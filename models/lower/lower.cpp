@@ -39,7 +39,7 @@ ScheduleLists step_lists(const TrainingPlan& plan) {
                                                      "at once, where blocking sends would deadlock",
                              .hint = "set overlap_p2p to true"});
   }
-  ScheduleLists lists = all_steps(*schedule, shape);
+  const ScheduleLists lists = all_steps(*schedule, shape);
   return plan.experts.overlap_dispatch ? with_overlapped_pairs(lists) : lists;
 }
 
@@ -319,6 +319,7 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
 
 Flops executed_flops(const Workload& workload) {
   std::vector<double> kernel_flops;
+  kernel_flops.reserve(workload.kernels.size());
   for (const Kernel& kernel : workload.kernels) kernel_flops.push_back(flops(kernel).value());
   std::vector<double> program_flops;
   for (const Program& program : workload.programs) {

@@ -297,7 +297,7 @@ class JobsSimulation {
   [[nodiscard]] std::shared_ptr<const Partition> prioritised(
       const std::shared_ptr<const Folded>& folded, const std::vector<std::size_t>& numbers,
       const std::vector<JobPart>& parts) const {
-    const std::shared_ptr<const Partition> plain{folded, &folded->partition};
+    std::shared_ptr<const Partition> plain{folded, &folded->partition};
     const auto priority = [&](std::uint32_t job) { return placed_[numbers[job]].spec->priority; };
     bool equal = true;
     for (std::uint32_t job = 0; job < numbers.size(); ++job)
@@ -402,6 +402,7 @@ class JobsSimulation {
     }
     const auto played = [&](std::uint32_t steps_of_longest) {
       std::vector<std::uint32_t> steps;
+      steps.reserve(result.jobs.size());
       for (const JobResult& job : result.jobs)
         steps.push_back(steps_within(job, start_s + longest_s * steps_of_longest));
       play(everyone(), steps, true, result);

@@ -233,7 +233,7 @@ void check_offload(const Check& check) {
         "/offload/optimizer",
         fmt::format("the memory bandwidth of {}'s CPUs is unknown, and it sets their speed",
                     check.scenario.cluster.node.name),
-        "give the node \"host_memory\": {\"usable\", \"bandwidth\"}, or choose \"fetch\"");
+        R"(give the node "host_memory": {"usable", "bandwidth"}, or choose "fetch")");
   if (plan.offload.optimizer != OffloadedOptimizer::None && plan.optimizer.orthogonalisations > 0)
     check.file.report(
         "/offload/optimizer",

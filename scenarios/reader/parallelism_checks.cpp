@@ -134,8 +134,8 @@ void check_devices_training(JsonFile& file, const TrainingPlan& plan) {
     refuse("optimizer", unknown("optimizers that make whole matrices orthogonal"),
            "take another optimizer, or split by layers_per_stage");
   if (training.recompute == Recompute::Full)
-    refuse("recompute", "\"full\" recomputes whole layers, which operator_devices splits",
-           "choose \"selective\" or \"none\", or split by layers_per_stage");
+    refuse("recompute", R"("full" recomputes whole layers, which operator_devices splits)",
+           R"(choose "selective" or "none", or split by layers_per_stage)");
   if (training.recompute != Recompute::Selective) return;
   for (bool RecomputeModules::*const module :
        {&RecomputeModules::norms, &RecomputeModules::second_gemms})

@@ -51,6 +51,8 @@ class JsonFile {
   [[nodiscard]] static JsonFile read(const std::filesystem::path& file);
   [[nodiscard]] static JsonFile parse(std::string name, std::string_view text);
 
+  JsonFile(const JsonFile&) = delete;
+  JsonFile& operator=(const JsonFile&) = delete;
   JsonFile(JsonFile&&) noexcept;
   JsonFile& operator=(JsonFile&&) noexcept;
   ~JsonFile();

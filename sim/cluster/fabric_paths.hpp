@@ -29,6 +29,7 @@ class FabricPaths {
   FabricPaths(const Topology& topology, const ParallelLinks& parallel_links);
   FabricPaths(const FabricPaths&) = delete;
   FabricPaths& operator=(const FabricPaths&) = delete;
+  ~FabricPaths() = default;
 
   [[nodiscard]] const FabricNet& fabric() const { return fabric_; }
   [[nodiscard]] const FabricPorts& ports() const { return ports_; }

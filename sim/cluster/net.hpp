@@ -69,6 +69,7 @@ class Distances {
   Distances(const Hops& row, std::uint32_t a, std::uint32_t b) : row_(row), a_(a), b_(b) {}
   Distances(const Distances&) = delete;
   Distances& operator=(const Distances&) = delete;
+  ~Distances() = default;
   [[nodiscard]] std::uint16_t operator[](std::size_t place) const {
     return row_[place == a_ ? b_ : place == b_ ? a_ : place];
   }

@@ -40,6 +40,8 @@ class EnginePrograms {
   // Null: there is none. REQUIRES: workload and analysis outlive this.
   EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis,
                  const EnginePrograms* like = nullptr);
+  EnginePrograms(const EnginePrograms&) = delete;
+  EnginePrograms& operator=(const EnginePrograms&) = delete;
   ~EnginePrograms();
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program) const {
