@@ -58,13 +58,17 @@ void check_objective(const SearchChoice& choice) {
                            .hint = "give both --objective goodput and --days, or neither"});
 }
 
-// Where the scenario has a block `power`, the price takes the place of its own prices.
+// Where the scenario has a block `power`, the price takes the place of its own prices: of a rented
+// GPU, by a preset or not, or of one that is bought.
 void add_price(double price, Variant& scenario) {
   if (price <= 0.0) return;
   const std::optional<PowerSettings> power = load_variant(scenario).power;
   if (!power) return;
   if (!power->price_presets.empty())
     scenario.changes.push_back({.path = "power.price_preset", .value = "null"});
+  if (power->capital_per_gpu)
+    for (const char* bought : {"power.capital_per_gpu", "power.capital_years"})
+      scenario.changes.push_back({.path = bought, .value = "null"});
   scenario.changes.push_back(
       {.path = "power.price_per_gpu_hour", .value = fmt::format("{}", price)});
 }

@@ -118,6 +118,15 @@ Json faults_within(const Json& faults, const KeptNodes& kept, const Scenario& sm
   return all;
 }
 
+// Whether the scenario says of particular nodes what they are, hold or suffer.
+bool names_nodes(const Scenario& scenario) {
+  const auto is_node = [](const std::string& device) { return device.starts_with("node "); };
+  return !scenario.cluster.others.empty() || !scenario.plan.parallelism.placement.empty() ||
+         std::ranges::any_of(scenario.cluster.faults, [&](const Fault& fault) {
+           return is_node(fault.device) || is_node(fault.from) || is_node(fault.to);
+         });
+}
+
 // Leaves out the nodes that leave, wherever the document names nodes.
 Scenario without_nodes(const Scenario& scenario, std::int64_t left, Json document) {
   const KeptNodes kept(scenario, left);
@@ -126,9 +135,11 @@ Scenario without_nodes(const Scenario& scenario, std::int64_t left, Json documen
     throw InputError(Problem{
         .file = scenario.file,
         .pointer = "/reliability/policy",
-        .problem = fmt::format("{} replicas less leave {} nodes, which hold ranks of others too",
-                               scenario.plan.parallelism.data - left,
-                               scenario.cluster.nodes - kept.count()),
+        .problem =
+            fmt::format("without {} of {} replicas {} of {} nodes are left, which is not "
+                        "their share: nodes hold ranks of several replicas",
+                        scenario.plan.parallelism.data - left, scenario.plan.parallelism.data,
+                        kept.count(), scenario.cluster.nodes),
         .hint = "place each replica on nodes of its own, or take another policy"});
   if (cluster.contains("others")) cluster["others"] = others_within(cluster["others"], kept);
   Json& parallelism = document["parallelism"];
@@ -158,10 +169,8 @@ Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
       scenario.plan.training.global_batch_size / sizes.data * left;
   document["cluster"]["nodes"] =
       static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
-  const ClusterSpec& cluster = scenario.cluster;
-  const bool names_nodes =
-      !cluster.others.empty() || !cluster.faults.empty() || !sizes.placement.empty();
-  if (names_nodes && !cluster.custom) return without_nodes(scenario, left, std::move(document));
+  if (!scenario.cluster.custom && names_nodes(scenario))
+    return without_nodes(scenario, left, std::move(document));
   return read_scenario_document(scenario.file, document);
 }
 

@@ -134,6 +134,7 @@ struct Job {
   double checkpoint_bytes = 0.0;
   std::string memory_problem = {};  // "DOES NOT FIT: ..."; empty: the whole job fits
   bool optimal_interval = false;    // the scenario leaves it to the optimum
+  bool interval_is_run = false;     // the optimum is longer than the run
   std::vector<std::string> absent;  // phases that the scenario does not give
 
   [[nodiscard]] const CheckpointLevel& storage() const { return levels.back(); }

@@ -38,6 +38,7 @@ std::string states_text(const Job& job) {
 // The closed form of the optimum knows no failures that hit several nodes by chance.
 const char* optimum_text(const Job& job) {
   if (!job.optimal_interval) return "";
+  if (job.interval_is_run) return ", as the optimum is longer than the run";
   return job.has_cause_that_reads_storage() ? ", the optimum"
                                             : ", the optimum if every failure read storage";
 }

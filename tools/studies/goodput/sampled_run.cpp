@@ -557,7 +557,7 @@ double Run::date_after(double date, double every_s) const {
 std::optional<Run::Stop> Run::pause(std::size_t index) {
   const PauseSettings& pause = job_.pauses[index];
   cause_name_ = pause.cause;
-  // Dates on which the job did not train are skipped.
+  // Of the dates on which the job did not train one is made up for.
   pause_at_[index] = pause.every ? date_after(pause_at_[index], pause.every->value()) : kNever;
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
@@ -759,8 +759,7 @@ void Run::check_progress() {
   if (length_.wall_s < kNever || stops_without_progress_ < kStopsMost) return;
   throw RunError(
       fmt::format("the job does not get beyond {:.4g} of {:.4g} steps: it has stopped {} times "
-                  "since (save more "
-                  "often, or look at the rates of failures and at the pauses)",
+                  "since (save more often, or look at the rates of failures and at the pauses)",
                   furthest_, length_.steps, kStopsMost));
 }
 

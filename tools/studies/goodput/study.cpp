@@ -44,11 +44,18 @@ std::vector<NamedJob> jobs_of(const GoodputQuestion& question) {
 }
 
 // Where the best interval is longer than the run, the run writes one checkpoint, at its end.
+std::int64_t within_run(const RunLength& length, double step_s, std::int64_t interval_steps) {
+  const double steps = std::min(length.steps, std::floor(length.wall_s / step_s));
+  return std::min(interval_steps, static_cast<std::int64_t>(std::max(1.0, steps)));
+}
+
 void limit_interval(const RunLength& length, Job& job) {
   if (!job.optimal_interval) return;
-  const double steps = std::min(length.steps, std::floor(length.wall_s / job.step_s));
-  if (static_cast<double>(job.storage().interval_steps) > steps)
-    job.set_interval(std::max<std::int64_t>(1, static_cast<std::int64_t>(steps)));
+  const std::int64_t optimum = job.storage().interval_steps;
+  job.storage().interval_steps = within_run(length, job.step_s, optimum);
+  job.interval_is_run = job.storage().interval_steps < optimum;
+  for (TrainingPhase& phase : job.phases)
+    phase.interval_steps = within_run(length, phase.step_s, phase.interval_steps);
 }
 
 }  // namespace

@@ -323,7 +323,7 @@ void fit_repairs(const std::vector<double>& repairs_s, SpareSettings& spares) {
   const auto count = static_cast<double>(repairs_s.size());
   const double mean = std::accumulate(repairs_s.begin(), repairs_s.end(), 0.0) / count;
   spares.repair = Seconds{mean};
-  if (repairs_s.size() < kFew) return;
+  if (repairs_s.size() < kFew || mean <= 0.0) return;
   double squares = 0.0;
   for (const double one : repairs_s) squares += (one / mean - 1.0) * (one / mean - 1.0);
   const double variation = std::sqrt(squares / (count - 1.0));

@@ -221,7 +221,14 @@ std::vector<Choices::Sizes> Choices::tensor_per_stage() const {
   }
   all.emplace_back();
   const Sizes& own = plan_.parallelism.tensor_per_stage;
-  if (!own.empty()) all.push_back(own);
+  // The values of parallelism.tensor are of equal stages only.
+  const auto is_asked = [this](const char* path, std::int64_t value) {
+    const std::optional<Sizes> values = sizes(path);
+    return !values || std::ranges::find(*values, value) != values->end();
+  };
+  if (!own.empty() && is_asked("parallelism.context", 1) &&
+      is_asked("parallelism.pipeline", static_cast<std::int64_t>(own.size())))
+    all.push_back(own);
   return all;
 }
 

@@ -423,6 +423,21 @@ TEST(Job, WithFewerReplicasLacksTheFaultsOfTheOthers) {
   }
 }
 
+// A fault that names no node is one of the smaller job, too, even where nodes hold ranks of two
+// replicas.
+TEST(Job, WithFewerReplicasKeepsFaultsOfRails) {
+  Memo memo;
+  Json document = two_nodes();
+  document["cluster"]["nodes"] = 4;
+  document["parallelism"] = {{"tensor", 4}, {"pipeline", 2}, {"data", 4}};
+  document["reliability"]["policy"] = "elastic";
+  document["cluster"]["faults"] = {{{"rail", 0}, {"capacity_factor", 0.5}}};
+  EXPECT_GT(job_of(load(document), memo).step_in({.replicas_lost = 1}), 0.0);
+  document["cluster"]["faults"] = {{{"device", "node 0 gpu 0"}, {"speed_factor", 0.5}}};
+  EXPECT_THAT([&] { (void)job_of(load(document), memo).step_in({.replicas_lost = 1}); },
+              ThrowsMessage<InputError>(HasSubstr("nodes hold ranks of several replicas")));
+}
+
 // Does a smaller job on unequal nodes have the nodes of the replicas that stay? Node 1 is of
 // another kind. Under Megatron's order it holds replica 1; placed first, it holds replica 0.
 TEST(Job, WithFewerReplicasKeepsTheNodesOfTheOthers) {

@@ -262,6 +262,7 @@ TEST(LogFit, HasTheDistributionOfRepairs) {
   EXPECT_EQ(fitted({4, 5, 6, 5, 5}).repair_distribution, RepairDistribution::Lognormal);
   EXPECT_NEAR(fitted({4, 5, 6, 5, 5}).repair_sigma, 0.1407, 0.001);
   EXPECT_EQ(fitted({1, 1, 1, 2, 20}).repair_distribution, RepairDistribution::Exponential);
+  EXPECT_EQ(fitted({0, 0, 0, 0, 0}).repair_distribution, RepairDistribution::Exponential);
   EXPECT_EQ(fitted({5, 5}).repair_distribution, RepairDistribution::Exponential);
 }
 

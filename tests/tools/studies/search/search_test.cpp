@@ -395,6 +395,9 @@ TEST(Search, TriesUnequalNumbersOfTensorRanks) {
   EXPECT_EQ(tried["TP 4"], 18);
   EXPECT_EQ(tried["TP 8+4"], 8) << "1F1B, interleaved, two zero-bubble schedules; ZeRO 0 and 1";
   EXPECT_EQ(tried.size(), 2U);
+  space.over[1] = axis_of({"parallelism.pipeline=1,4"});
+  EXPECT_EQ(counts().count("TP 8+4"), 0U) << "it has two stages";
+  space.over[1] = axis_of({"parallelism.pipeline=2"});
 
   space.over.push_back(axis_of({"parallelism.tensor_per_stage=[4,8],[8,2,2],[8,1]"}));
   const SearchResult result = searched(space, true, 2);
