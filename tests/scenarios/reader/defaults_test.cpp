@@ -72,11 +72,10 @@ TEST(Defaults, AreNeverStrongerThanTheFile) {
   EXPECT_FALSE(s.stragglers);
   EXPECT_TRUE(s.plan.parallelism.overlap_p2p);
   EXPECT_EQ(s.plan.training.attention, AttentionKind::Flash);
-  EXPECT_THAT(fields_of(s), testing::UnorderedElementsAre("parallelism.overlap_grad_reduce",
-                                                          "parallelism.overlap_param_gather",
-                                                          "parallelism.scatter_gather",
-                                                          "training.gradient_average",
-                                                          "training.gradient_check"));
+  EXPECT_THAT(fields_of(s), testing::UnorderedElementsAre(
+                                "parallelism.overlap_grad_reduce",
+                                "parallelism.overlap_param_gather", "parallelism.scatter_gather",
+                                "training.gradient_average", "training.gradient_check"));
 }
 
 // Does every default of every framework name a field of scenarios, a valid value and a source?
