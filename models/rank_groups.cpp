@@ -58,11 +58,12 @@ const RankGrid::Ranks& RankGrid::of_stage(std::int64_t stage) const {
 }
 
 GridPosition RankGrid::position(RankId rank) const {
+  const std::int64_t number = std::int64_t{rank} % world();
   std::size_t at = 0;
-  while (std::int64_t{rank} >= stages_.at(at).end) ++at;
+  while (number >= stages_[at].end) ++at;
   const Ranks& ranks = stages_[at];
   const auto [tensor, context, data, pipeline] =
-      ranks.order.place(static_cast<RankId>(std::int64_t{rank} - ranks.begin));
+      ranks.order.place(static_cast<RankId>(number - ranks.begin));
   return {.tensor = tensor,
           .context = context,
           .data = data,

@@ -85,6 +85,8 @@ class RankGrid {
   explicit RankGrid(const Parallelism& parallelism);
 
   [[nodiscard]] std::int64_t world() const { return stages_.back().end; }
+  // Workers of local steps have such a grid each, one after the other: the position is that of the
+  // rank in its own.
   [[nodiscard]] GridPosition position(RankId rank) const;
   [[nodiscard]] RankId rank(const GridPosition& position) const;
   // The peers of a rank in another stage. REQUIRES: the number of tensor ranks of one stage divides

@@ -81,13 +81,11 @@ std::vector<std::vector<std::uint32_t>> place(const Jobs& jobs, const Cluster& c
     const auto other = std::ranges::find(jobs.all, job.placement.job, &JobSpec::name);
     gpus[number] = gpus[static_cast<std::size_t>(other - jobs.all.begin())];
     if (job.gpus > gpus[number].size())
-      (void)for_job(jobs, number, "/gpus", [&]() -> int {
-        throw InputError(Problem{
-            .file = {},
-            .pointer = {},
-            .problem = fmt::format("is {}, and job {} has {}", job.gpus, other->name, other->gpus),
-            .hint = "leave it out for all of them"});
-      });
+      throw InputError(Problem{
+          .file = jobs.file,
+          .pointer = fmt::format("/jobs/{}/gpus", number),
+          .problem = fmt::format("is {}, and job {} has {}", job.gpus, other->name, other->gpus),
+          .hint = "leave it out for all of them"});
     gpus[number].resize(job.gpus);
   }
   return gpus;

@@ -108,7 +108,7 @@ Pace pace_of(const Result& run, const TrainingPlan& plan) {
             .memory = std::vector<double>(static_cast<std::size_t>(p.pipeline), 0.0)};
   // Workers of local steps have the same shares, so the slowest of them counts.
   for (RankId rank = 0; rank < run.workload->ranks.size(); ++rank) {
-    const GridPosition at = grid.position(static_cast<RankId>(std::int64_t{rank} % grid.world()));
+    const GridPosition at = grid.position(rank);
     const auto stage = static_cast<std::size_t>(at.pipeline);
     const PlaceTime own = place_time(run, rank, std::max<std::int64_t>(layers[stage], 1));
     PlaceTime& slowest = pace.times[stage][static_cast<std::size_t>(at.data)];

@@ -153,10 +153,6 @@ bool is_inside(LinkKind kind) {
          kind == LinkKind::Socket;
 }
 
-}  // namespace
-
-namespace {
-
 // Adds up the latencies of the wires from NIC to NIC. Links within a node are left out, because the
 // fitted times of steps and messages cover them.
 double wire_latency_us(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {

@@ -58,21 +58,6 @@ void check_objective(const SearchChoice& choice) {
                            .hint = "give both --objective goodput and --days, or neither"});
 }
 
-// Where the scenario has a block `power`, the price takes the place of its own prices: of a rented
-// GPU, by a preset or not, or of one that is bought.
-void add_price(double price, Variant& scenario) {
-  if (price <= 0.0) return;
-  const std::optional<PowerSettings> power = load_variant(scenario).power;
-  if (!power) return;
-  if (!power->price_presets.empty())
-    scenario.changes.push_back({.path = "power.price_preset", .value = "null"});
-  if (power->capital_per_gpu)
-    for (const char* bought : {"power.capital_per_gpu", "power.capital_years"})
-      scenario.changes.push_back({.path = bought, .value = "null"});
-  scenario.changes.push_back(
-      {.path = "power.price_per_gpu_hour", .value = fmt::format("{}", price)});
-}
-
 // Every override of --set applies to all layouts, and each --over adds an axis to the search.
 Exit search_layouts(const SearchChoice& choice) {
   check_objective(choice);
@@ -81,7 +66,7 @@ Exit search_layouts(const SearchChoice& choice) {
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
-  add_price(choice.price, space.scenario);
+  if (choice.price > 0.0) set_price(choice.price, space.scenario);
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
   Journal journal = open_journal(choice.journal);
   Progress progress("searching");

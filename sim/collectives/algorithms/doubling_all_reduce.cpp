@@ -27,7 +27,7 @@ namespace trainyard {
 namespace {
 
 // The number p of ranks that take part in the exchanges: the largest power of two up to `ranks`.
-// Of the first 2(n - p) ranks, each odd one sends all its data to the rank before it in a step
+// Each odd one of the first 2(n - p) ranks sends all its data to the rank before it in a step
 // before, and receives the result from it in a step after. The others are numbered anew.
 std::uint32_t core_of(std::uint32_t ranks) { return std::bit_floor(ranks); }
 

@@ -399,9 +399,9 @@ TEST(MachineNetwork, OfARingIsThatOfItsOtherSide) {
   EXPECT_GT(latency_us(128), 6.0 * 50.0);
 }
 
-// Of nine ranks on two nodes of eight, the ninth sends a block to each of the other eight through
-// its own NIC, and each of the eight sends one to it. Of 17 ranks on three nodes the last one sends
-// 16.
+// Nine ranks are on two nodes of eight: the ninth sends a block to each of the other eight through
+// its own NIC, and each of the eight sends one to it. With 17 ranks on three nodes the last one
+// sends 16.
 TEST(MachineNetwork, OfUnequalNodesIsThatOfTheBusiestNics) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 3});
   const NcclModel communication(cluster, {});

@@ -32,10 +32,8 @@ class KeptNodes {
     const RankGrid grid(sizes);
     const auto ranks = static_cast<RankId>(grid.world() * scenario.plan.workers());
     std::vector<bool> stays(number_.size(), false);
-    for (RankId rank = 0; rank < ranks; ++rank) {
-      const auto of_worker = static_cast<RankId>(std::int64_t{rank} % grid.world());
-      if (grid.position(of_worker).data < left) stays[gpu_of_rank(sizes, rank) / gpus_] = true;
-    }
+    for (RankId rank = 0; rank < ranks; ++rank)
+      if (grid.position(rank).data < left) stays[gpu_of_rank(sizes, rank) / gpus_] = true;
     for (std::size_t node = 0; node < stays.size(); ++node)
       if (stays[node]) number_[node] = count_++;
   }
@@ -120,7 +118,7 @@ Json faults_within(const Json& faults, const KeptNodes& kept, const Scenario& sm
 
 // Whether the scenario says of particular nodes what they are, hold or suffer.
 bool names_nodes(const Scenario& scenario) {
-  const auto is_node = [](const std::string& device) { return device.starts_with("node "); };
+  const auto is_node = [](const std::string& device) { return device.starts_with(kNode); };
   return !scenario.cluster.others.empty() || !scenario.plan.parallelism.placement.empty() ||
          std::ranges::any_of(scenario.cluster.faults, [&](const Fault& fault) {
            return is_node(fault.device) || is_node(fault.from) || is_node(fault.to);

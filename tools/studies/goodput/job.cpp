@@ -251,13 +251,11 @@ void check_near_intervals(const Scenario& scenario, const Job& job) {
 void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
   if (!trains_on(job.policy) || job.policy == FailurePolicy::Mirrored) return;
   const double per_stage = job.nodes_per_replica / static_cast<double>(job.stages);
-  // place_of() of policy.cpp numbers slots stage by stage and needs whole nodes for each stage, the
-  // same number for all.
-  const bool equal = scenario.plan.parallelism.tensor_per_stage.empty();
-  if (equal && per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
-  if (!equal)
+  if (!scenario.plan.parallelism.tensor_per_stage.empty())
     refuse(scenario, "/policy", "stages of unequal size cannot stand in for each other",
            "take another policy, or leave parallelism.tensor_per_stage out");
+  // place_of() of policy.cpp numbers slots stage by stage and needs whole nodes for each stage.
+  if (per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
   refuse(scenario, "/policy",
          fmt::format("a node holds more than one stage of one replica: {} nodes for {} stages",
                      job.nodes_per_replica, job.stages),
@@ -414,18 +412,15 @@ std::int64_t Job::nodes() const {
   return copies() * one;
 }
 
-double Job::mtbf_s() const {
-  double rate = 0.0;
-  for (const InterruptionCause& cause : causes) {
-    if (cause.kind == FailureKind::Fatal || cause.kind == FailureKind::Silent) rate += cause.rate;
-    // Durations are exponential. This share of them exceeds give_up_s and stops the job.
-    if (cause.kind == FailureKind::Transient)
-      rate += cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
-  }
-  return 1.0 / rate;
-}
-
 namespace {
+
+// Failures per second that stop the job. Durations are exponential: of transient causes, this share
+// exceeds give_up_s.
+double rate_of_failures(const InterruptionCause& cause) {
+  if (cause.kind == FailureKind::Fatal || cause.kind == FailureKind::Silent) return cause.rate;
+  if (cause.kind != FailureKind::Transient) return 0.0;
+  return cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
+}
 
 // Whether an event of the cause alone makes the job read storage.
 bool reads_storage(const Job& job, const InterruptionCause& cause) {
@@ -438,19 +433,27 @@ bool reads_storage(const Job& job, const InterruptionCause& cause) {
   });
 }
 
+// Infinite where no cause reads storage.
 double mtbf_of_storage(const Job& job) {
-  Job those;
-  std::ranges::copy_if(job.causes, std::back_inserter(those.causes),
-                       [&job](const InterruptionCause& one) { return reads_storage(job, one); });
-  return those.mtbf_s();
+  double rate = 0.0;
+  for (const InterruptionCause& cause : job.causes)
+    if (reads_storage(job, cause)) rate += rate_of_failures(cause);
+  return 1.0 / rate;
 }
 
 }  // namespace
 
+double Job::mtbf_s() const {
+  double rate = 0.0;
+  for (const InterruptionCause& cause : causes) rate += rate_of_failures(cause);
+  return 1.0 / rate;
+}
+
 bool Job::has_cause_that_reads_storage() const { return std::isfinite(mtbf_of_storage(*this)); }
 
 double Job::storage_mtbf_s() const {
-  return has_cause_that_reads_storage() ? mtbf_of_storage(*this) : mtbf_s();
+  const double of_storage_s = mtbf_of_storage(*this);
+  return std::isfinite(of_storage_s) ? of_storage_s : mtbf_s();
 }
 
 double Job::step_of(std::size_t phase) const {
@@ -557,10 +560,8 @@ std::vector<std::int64_t> stages_of_gpus(const Scenario& scenario) {
   const RankGrid grid(sizes);
   std::vector<std::int64_t> stages(static_cast<std::size_t>(gpu_count(scenario.cluster)), 0);
   const auto ranks = static_cast<RankId>(grid.world() * scenario.plan.workers());
-  for (RankId rank = 0; rank < ranks; ++rank) {
-    const auto of_worker = static_cast<RankId>(std::int64_t{rank} % grid.world());
-    stages.at(gpu_of_rank(sizes, rank)) = grid.position(of_worker).pipeline;
-  }
+  for (RankId rank = 0; rank < ranks; ++rank)
+    stages.at(gpu_of_rank(sizes, rank)) = grid.position(rank).pipeline;
   return stages;
 }
 
@@ -574,8 +575,7 @@ void refuse_dated_faults(const Scenario& scenario) {
       Problem{.file = scenario.file,
               .pointer = fmt::format("/cluster/faults/{}", std::distance(faults.begin(), dated)),
               .problem = "has dates, which are those of one step, not of a long run",
-              .hint = "leave the dates out, or describe it under "
-                      "/reliability/failures"});
+              .hint = "leave the dates out, or describe it under /reliability/failures"});
 }
 
 }  // namespace

@@ -150,7 +150,11 @@ struct Job {
   [[nodiscard]] bool has_cause_that_reads_storage() const;
   // Time that training loses to a checkpoint in storage: its stall, and the drag of its write.
   [[nodiscard]] double checkpoint_loss_s() const { return storage().stall_s + storage().drag_s; }
-  [[nodiscard]] bool fits_without(std::int64_t lost) const { return !fits || fits(lost); }
+  // Whether an elastic job trains with so many replicas less. If the whole job does not fit, which
+  // the report says, the figures are those of a job that did.
+  [[nodiscard]] bool trains_without(std::int64_t lost) const {
+    return !fits || !memory_problem.empty() || fits(lost);
+  }
   // The steps of a phase with all replicas; its last step, infinite for the last phase; the phase
   // after so many steps. REQUIRES: the phase is 0, or one of the list.
   [[nodiscard]] double step_of(std::size_t phase) const;

@@ -43,6 +43,16 @@ const char* optimum_text(const Job& job) {
                                             : ", the optimum if every failure read storage";
 }
 
+// Sharded over fewer replicas, each rank holds more.
+std::string elastic_text(const Job& job) {
+  if (job.policy != FailurePolicy::Elastic) return "";
+  const std::int64_t lost = job.replicas_lost(1);
+  if (lost >= job.replicas || job.trains_without(lost)) return "";
+  return wrapped(fmt::format("DOES NOT FIT with {} of {} replicas, so elastic waits for a node",
+                             job.replicas - lost, job.replicas),
+                 12);
+}
+
 std::string near_text(const Job& job) {
   std::string text;
   for (std::size_t i = 0; i + 1 < job.levels.size(); ++i) {
@@ -65,7 +75,7 @@ std::string setup_text(const GoodputReport& report) {
       job.storage().interval_steps, to_text(Seconds{interval_s}), optimum_text(job),
       to_text(Seconds{job.storage().stall_s}), to_text(Seconds{job.storage().write_s}),
       time_text(job.mtbf_s()), report.result.runs.size(), states_text(job));
-  text += near_text(job);
+  text += near_text(job) + elastic_text(job);
   if (!job.memory_problem.empty()) text.insert(0, job.memory_problem);
   if (!job.absent.empty())
     text += wrapped(fmt::format("NOT GIVEN, so without time: {}", fmt::join(job.absent, ", ")), 12);

@@ -4,15 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <optional>
-#include <queue>
-#include <span>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "tools/studies/goodput/defects.hpp"
 #include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/joining.hpp"
 #include "tools/studies/goodput/nodes.hpp"
 #include "tools/studies/goodput/policy.hpp"
 #include "tools/studies/goodput/progress.hpp"
@@ -61,19 +60,6 @@ class Run {
     What what;
     std::size_t index = 0;
   };
-  struct SlowNode {
-    std::size_t cause;
-    std::int64_t slot;
-    std::int64_t stage;
-    double recovers_at;
-    double found_at;
-  };
-  struct SilentError {
-    std::size_t cause;
-    std::optional<std::int64_t> slot;  // none: its node has left the job
-    double found_at;
-    Point clean;  // the last checkpoint before it
-  };
 
   Stop train();
   [[nodiscard]] Next next() const;
@@ -105,12 +91,9 @@ class Run {
   std::optional<Stop> wait_through(std::initializer_list<std::pair<RunPhase, double>> phases);
 
   void slow_down(std::size_t cause);
-  [[nodiscard]] std::int64_t stage_of_part(std::size_t cause, std::int64_t slot);
   void corrupt(std::size_t cause);
-  [[nodiscard]] double found_after(std::size_t cause);
   void take(std::size_t cause);  // counts it and draws the next one
   void lose(const std::vector<std::int64_t>& slots);
-  void schedule_nodes();
   void close() { progress_.close(now_, length_.steps); }
   void begin_segment();
   void set_state();
@@ -149,20 +132,10 @@ class Run {
   double load_s_;
   double trained_from_ = 0.0;
   std::vector<double> pause_at_;  // by pause
-  std::vector<SlowNode> slow_;
-  std::vector<SilentError> errors_;
+  Defects defects_;
   // A node that fills a slot has none of the copies that the lost node held.
   std::vector<std::int64_t> emptied_;  // slots that have changed since every copy was whole
-  // Policies that train on. joins_: when nodes join, and whether from elsewhere. reserved_: spare
-  // nodes among them. unserved_: empty slots for which there is no node yet. joining_spares_ and
-  // joining_others_: nodes that are ready and join at the next change of state.
-  using Join = std::pair<double, bool>;
-  std::priority_queue<Join, std::vector<Join>, std::greater<>> joins_;
-  std::int64_t reserved_ = 0;
-  std::int64_t coming_ = 0;  // from elsewhere
-  std::int64_t unserved_ = 0;
-  std::int64_t joining_spares_ = 0;
-  std::int64_t joining_others_ = 0;
+  JoiningNodes joining_;               // of policies that train on
   std::string_view cause_name_ = {};
 };
 
@@ -178,7 +151,9 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
       step_s_(job.policy_step_of(0)),
       share_(share_of_replicas({})),
       load_s_(job.storage().load_s),
-      pause_at_(job.pauses.size(), kNever) {
+      pause_at_(job.pauses.size(), kNever),
+      defects_(job, arrivals_),
+      joining_(job, nodes_) {
   run_.interruptions.resize(job.causes.size());
   for (std::size_t i = 0; i < job.causes.size(); ++i) {
     const InterruptionCause& cause = job.causes[i];
@@ -201,11 +176,8 @@ JobState Run::state() const {
         job_.replicas_lost(static_cast<std::int64_t>(nodes_.empty_slots().size()));
   if (job_.policy == FailurePolicy::Redundant || job_.policy == FailurePolicy::Reroute)
     state.empty_stages = missing_stages(job_, nodes_.empty_slots());
-  for (const SlowNode& one : slow_) state.slow.push_back({.cause = one.cause, .stage = one.stage});
-  std::ranges::sort(state.slow);
-  // Two parts of a stage that are slow for the same cause count as one, because the step waits for
-  // the slowest. Sorted lists without duplicates make equal states equal keys of StateSteps.
-  state.slow.erase(std::unique(state.slow.begin(), state.slow.end()), state.slow.end());
+  // Sorted lists without duplicates make equal states equal keys of StateSteps.
+  state.slow = defects_.slow_parts();
   state.phase = training_phase_;
   return state;
 }
@@ -234,10 +206,7 @@ void Run::rescale(double share) {
 
 // A slow part that has left the job does not slow it any more.
 void Run::set_state() {
-  const std::vector<std::int64_t>& empty = nodes_.empty_slots();
-  std::erase_if(slow_, [&](const SlowNode& one) {
-    return std::binary_search(empty.begin(), empty.end(), one.slot);
-  });
+  defects_.leave(nodes_.empty_slots());
   state_ = state();
   const bool whole = state_ == JobState{.phase = training_phase_};
   step_s_ = whole ? job_.policy_step_of(training_phase_) : job_.step_in(state_);
@@ -249,8 +218,7 @@ void Run::set_state() {
 void Run::begin_segment() {
   progress_.begin(step_s_, share_);
   // Nodes that were about to join when another one failed still do, after this step.
-  const bool joins = joining_spares_ + joining_others_ > 0;
-  change_at_ = joins ? now_ + progress_.time_to_end_of_step() : kNever;
+  change_at_ = joining_.any_ready() ? now_ + progress_.time_to_end_of_step() : kNever;
   trained_from_ = now_;
 }
 
@@ -315,19 +283,12 @@ void Run::lose(const std::vector<std::int64_t>& slots) {
   run_.nodes_lost += count;
   run_.without_spare += std::max<std::int64_t>(0, count - spares);
   nodes_.lose(slots, now_);
-  // The node that takes the place of a slow one is not slow, and that of a wrong one is sound.
-  std::erase_if(slow_, [&slots](const SlowNode& one) {
-    return std::ranges::find(slots, one.slot) != slots.end();
-  });
-  for (SilentError& one : errors_)
-    if (one.slot && std::ranges::find(slots, *one.slot) != slots.end()) one.slot.reset();
+  defects_.leave(slots);
   for (const std::int64_t slot : slots)
     if (std::ranges::find(emptied_, slot) == emptied_.end()) emptied_.push_back(slot);
 }
 
-// A level survives if the slots that have changed leave a copy of each part. Errors that came after
-// the restored checkpoint are undone with the work. An error whose last clean checkpoint is older
-// may be in the restored one, and remains.
+// A level survives if the slots that have changed leave a copy of each part.
 void Run::fall_back() {
   std::vector<bool> whole;
   for (const CheckpointLevel& level : job_.levels)
@@ -335,9 +296,7 @@ void Run::fall_back() {
   const std::size_t level = progress_.fall_back(whole, now_);
   load_s_ = job_.levels[level].load_s;
   if (level + 1 < job_.levels.size()) ++run_.restored_near;
-  std::erase_if(errors_, [this](const SilentError& one) {
-    return one.clean.position >= progress_.here().position;
-  });
+  defects_.undo_after(progress_.here());
 }
 
 Run::Stop Run::on_failure(std::size_t cause) {
@@ -351,75 +310,23 @@ Run::Stop Run::on_failure(std::size_t cause) {
   if (!down_ && !lost.empty() && can_do_without(job_, nodes_.empty_slots())) {
     progress_.drop_unfinished_step();
     ++run_.trained_on;
-    unserved_ += static_cast<std::int64_t>(lost.size());
-    schedule_nodes();
+    joining_.need(static_cast<std::int64_t>(lost.size()));
+    joining_.schedule(now_);
     return {.cause = cause, .trains_on = true};
   }
   fall_back();
   return {.cause = cause};
 }
 
-// Each node that stands by takes a slot after a time, then each from elsewhere; a repaired one
-// later takes the next slot.
-void Run::schedule_nodes() {
-  nodes_.collect_repairs(now_);
-  while (unserved_ > 0 && nodes_.standing_by() > reserved_) {
-    joins_.push({now_ + job_.spares.replace_s, false});
-    ++reserved_;
-    --unserved_;
-  }
-  for (; unserved_ > 0 && nodes_.elsewhere() > coming_; --unserved_, ++coming_)
-    joins_.push({now_ + *job_.spares.cold_replace_s, true});
-}
-
-// When a part that is slow or wrong is found: by those who look for it, or by a health check.
-double Run::found_after(std::size_t cause) {
-  double after_s = job_.causes[cause].detect_s;
-  if (!job_.health_check) return after_s;
-  const HealthCheckSettings& check = *job_.health_check;
-  Draws& draws = arrivals_.draws(cause);
-  // The part goes wrong somewhere between two checks. A check misses it with 1 - coverage.
-  const double until_next = draws.uniform();
-  const double intervals = until_next + draws.failed_trials(check.coverage);
-  return std::min(after_s, intervals * check.every->value());
-}
-
-// The stage of a GPU of the node, any of them where it holds several stages. Policies that train on
-// without a node number slots stage by stage, and a slot is of one stage.
-std::int64_t Run::stage_of_part(std::size_t cause, std::int64_t slot) {
-  const bool by_slot = trains_on(job_.policy) && job_.policy != FailurePolicy::Mirrored;
-  if (!job_.stage_of_gpu || by_slot) return stage_of(job_, slot);
-  const std::int64_t nodes = job_.nodes() / job_.copies();
-  const auto gpus = job_.stage_of_gpu->size() / static_cast<std::size_t>(nodes);
-  const auto first = static_cast<std::size_t>(slot % nodes) * gpus;
-  const std::span stages = std::span(*job_.stage_of_gpu).subspan(first, gpus);
-  if (std::ranges::count(stages, stages.front()) == static_cast<std::ptrdiff_t>(gpus))
-    return stages.front();
-  const double place = arrivals_.draws(cause).uniform() * static_cast<double>(gpus);
-  return stages[static_cast<std::size_t>(place)];
-}
-
 void Run::slow_down(std::size_t cause) {
-  const InterruptionCause& one = job_.causes[cause];
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
-  if (slots.empty()) return;
-  const double lasts =
-      one.duration_s == kNever ? kNever : arrivals_.draws(cause).exponential(one.duration_s);
-  slow_.push_back({.cause = cause,
-                   .slot = slots.front(),
-                   .stage = stage_of_part(cause, slots.front()),
-                   .recovers_at = now_ + lasts,
-                   .found_at = now_ + found_after(cause)});
+  if (!slots.empty()) defects_.slow_down(cause, slots.front(), now_);
 }
 
-// The error costs nothing until it is found. `clean` is the last checkpoint that storage has now:
-// later ones may hold wrong numbers.
 void Run::corrupt(std::size_t cause) {
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
-  errors_.push_back({.cause = cause,
-                     .slot = slots.empty() ? std::nullopt : std::optional(slots.front()),
-                     .found_at = now_ + found_after(cause),
-                     .clean = progress_.stored(now_, length_.steps)});
+  defects_.corrupt(cause, slots.empty() ? std::nullopt : std::optional(slots.front()), now_,
+                   progress_.stored(now_, length_.steps));
 }
 
 // ---- training
@@ -438,14 +345,16 @@ Run::Next Run::next() const {
     offer(now_ + progress_.time_to_steps(phase_end), What::TrainingPhaseEnds);
   const bool elastic = job_.policy == FailurePolicy::Elastic;
   if (elastic && !nodes_.empty_slots().empty()) offer(nodes_.next_repair(), What::Repair);
-  if (!joins_.empty()) offer(joins_.top().first, What::NodeBack);
-  if (unserved_ > 0) offer(nodes_.next_repair(), What::Repair);
+  offer(joining_.next_ready(), What::NodeBack);
+  if (joining_.needs_repair()) offer(nodes_.next_repair(), What::Repair);
   for (std::size_t i = 0; i < pause_at_.size(); ++i) offer(pause_at_[i], What::Pause, i);
-  for (std::size_t i = 0; i < slow_.size(); ++i) {
-    offer(slow_[i].recovers_at, What::PartRecovers, i);
-    offer(slow_[i].found_at, What::PartFound, i);
+  const std::vector<SlowNode>& slow = defects_.slow();
+  for (std::size_t i = 0; i < slow.size(); ++i) {
+    offer(slow[i].recovers_at, What::PartRecovers, i);
+    offer(slow[i].found_at, What::PartFound, i);
   }
-  for (std::size_t i = 0; i < errors_.size(); ++i) offer(errors_[i].found_at, What::ErrorFound, i);
+  const std::vector<SilentError>& errors = defects_.errors();
+  for (std::size_t i = 0; i < errors.size(); ++i) offer(errors[i].found_at, What::ErrorFound, i);
   if (!arrivals_.empty()) offer(arrivals_.first_time(), What::Interruption, arrivals_.first());
   return first;
 }
@@ -484,7 +393,7 @@ std::optional<Run::Stop> Run::handle(const Next& next) {
     case What::Pause:
       return pause(next.index);
     case What::PartRecovers:
-      slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(next.index));
+      defects_.end_slow(next.index);
       change_at_ = now_ + progress_.time_to_end_of_step();
       return {};
     case What::PartFound:
@@ -557,7 +466,7 @@ double Run::date_after(double date, double every_s) const {
 std::optional<Run::Stop> Run::pause(std::size_t index) {
   const PauseSettings& pause = job_.pauses[index];
   cause_name_ = pause.cause;
-  // Of the dates on which the job did not train one is made up for.
+  // One of the dates on which the job did not train is made up for.
   pause_at_[index] = pause.every ? date_after(pause_at_[index], pause.every->value()) : kNever;
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
@@ -569,11 +478,11 @@ std::optional<Run::Stop> Run::pause(std::size_t index) {
 // A node has been repaired. An elastic job saves and starts again where a replica more can train;
 // in a replica of two nodes that lacks both, the first of them changes nothing.
 std::optional<Run::Stop> Run::repaired() {
-  nodes_.collect_repairs(now_);
   if (job_.policy != FailurePolicy::Elastic) {
-    schedule_nodes();
+    joining_.schedule(now_);
     return {};
   }
+  nodes_.collect_repairs(now_);
   const auto missing = static_cast<std::int64_t>(nodes_.empty_slots().size());
   const std::int64_t left = std::max<std::int64_t>(0, missing - nodes_.standing_by());
   if (job_.replicas_lost(left) >= state_.replicas_lost) return {};
@@ -585,8 +494,7 @@ std::optional<Run::Stop> Run::repaired() {
 // The node joins the next step.
 std::optional<Run::Stop> Run::take_node_back() {
   ++run_.rejoins;
-  ++(joins_.top().second ? joining_others_ : joining_spares_);
-  joins_.pop();
+  joining_.make_ready();
   change_at_ = now_ + progress_.time_to_end_of_step();
   return {};
 }
@@ -596,12 +504,8 @@ std::optional<Run::Stop> Run::take_node_back() {
 std::optional<Run::Stop> Run::change_state() {
   close();
   note(RunPhase::Productive, trained_from_);
-  const bool joins = joining_spares_ + joining_others_ > 0;
-  nodes_.replace_from_spares(joining_spares_);
-  nodes_.replace_from_elsewhere(joining_others_);
-  reserved_ -= joining_spares_;
-  coming_ -= joining_others_;
-  joining_spares_ = joining_others_ = 0;
+  const bool joins = joining_.any_ready();
+  joining_.join();
   if (nodes_.empty_slots().empty()) emptied_.clear();
   double reconfigure_s = joins ? job_.reconfigure_s : 0.0;
   if (job_.move_s) reconfigure_s += job_.move_s(state_, state());
@@ -622,12 +526,12 @@ std::optional<Run::Stop> Run::end_training_phase() {
 // The job saves, and another node takes the place of the slow one. No work is lost, and nothing
 // remains to be detected.
 Run::Stop Run::evict(std::size_t index) {
-  const SlowNode one = slow_[index];
+  const SlowNode one = defects_.slow()[index];
   cause_name_ = job_.causes[one.cause].name;
   // Where another failure prevents the save, the slow node stays, and is found again.
   const Stop stop = save_and_stop();
   if (stop.cause || ended_) return stop;
-  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
+  defects_.end_slow(index);
   if (job_.causes[one.cause].nodes > 0) lose({one.slot});
   return {.cause = one.cause, .detected = true};
 }
@@ -635,15 +539,13 @@ Run::Stop Run::evict(std::size_t index) {
 // The work since the last checkpoint before a wrong result is lost, or all work if storage has
 // replaced that checkpoint.
 Run::Stop Run::undo_error(std::size_t index) {
-  const SilentError one = errors_[index];
+  const SilentError one = defects_.errors()[index];
   cause_name_ = job_.causes[one.cause].name;
   close();
   note(RunPhase::Productive, trained_from_);
   progress_.fall_back_to(progress_.keeps(one.clean) ? one.clean : Point{});
   load_s_ = job_.storage().load_s;
-  std::erase_if(errors_, [this](const SilentError& other) {
-    return other.clean.position >= progress_.here().position;
-  });
+  defects_.undo_after(progress_.here());
   if (job_.causes[one.cause].nodes > 0 && one.slot) lose({*one.slot});
   return {.cause = one.cause, .detected = true};
 }
@@ -690,7 +592,7 @@ std::optional<Run::Stop> Run::replace_nodes() {
 bool Run::can_run_without(std::int64_t missing) const {
   if (job_.policy != FailurePolicy::Elastic) return false;
   const std::int64_t lost = job_.replicas_lost(missing);
-  return lost < job_.replicas && job_.fits_without(lost);
+  return lost < job_.replicas && job_.trains_without(lost);
 }
 
 std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
@@ -704,10 +606,7 @@ std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
     }
     if (const auto failed = wait(RunPhase::Diagnose, one.diagnose_s)) return failed;
   }
-  // A full restart places all nodes anew. Nodes on their way still count as standing by or
-  // elsewhere, so replace_nodes() finds them.
-  joins_ = {};
-  reserved_ = coming_ = unserved_ = joining_spares_ = joining_others_ = 0;
+  joining_.clear();
   if (const auto failed = replace_nodes()) return failed;
   if (ended_) return {};
   ++run_.restarts;

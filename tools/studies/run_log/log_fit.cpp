@@ -314,8 +314,9 @@ FailureProcess process_of(const RunLog& log, const LogFit& fit, const CauseFit& 
   return process;
 }
 
-// The distribution of the repairs in the log. Repairs that vary less than an exponential does are
-// lognormal, and equal ones fixed; a few say nothing of their distribution.
+// The distribution of the repairs in the log, by their coefficient of variation. It is 1 for an
+// exponential; repairs that vary clearly less are lognormal, and those of one length, to the
+// rounding of a log, fixed. Less than five say nothing of their distribution.
 void fit_repairs(const std::vector<double>& repairs_s, SpareSettings& spares) {
   constexpr std::size_t kFew = 5;
   constexpr double kEqual = 0.01;

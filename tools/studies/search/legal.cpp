@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <vector>
+
 #include "models/architecture/weights.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
@@ -16,9 +19,7 @@ bool batch_divides(const TrainingPlan& plan) {
          training.global_batch_size % (training.micro_batch_size * plan.parallelism.data) == 0;
 }
 
-bool heads_divide(const TrainingPlan& plan) {
-  const Architecture& model = plan.architecture;
-  const std::int64_t tensor = plan.parallelism.tensor;
+bool heads_divide(const Architecture& model, std::int64_t tensor) {
   if (model.heads % tensor != 0) return false;
   // If the tensor ranks replicate kv heads, every head needs the same number of copies.
   const bool copies = replicates_kv_heads(model, tensor);
@@ -26,6 +27,13 @@ bool heads_divide(const TrainingPlan& plan) {
              : model.kv_heads % tensor != 0)
     return false;
   return model.has_experts() || model.ffn % tensor == 0;
+}
+
+bool heads_divide(const TrainingPlan& plan) {
+  const std::vector<std::int64_t>& numbers = plan.parallelism.tensor_per_stage;
+  if (numbers.empty()) return heads_divide(plan.architecture, plan.parallelism.tensor);
+  return std::ranges::all_of(
+      numbers, [&](std::int64_t tensor) { return heads_divide(plan.architecture, tensor); });
 }
 
 bool sequence_divides(const TrainingPlan& plan) {

@@ -22,6 +22,18 @@
 
 namespace trainyard {
 
+void set_price(double per_gpu_hour, Variant& scenario) {
+  const std::optional<PowerSettings> power = load_variant(scenario).power;
+  if (!power) return;
+  if (!power->price_presets.empty())
+    scenario.changes.push_back({.path = "power.price_preset", .value = "null"});
+  if (power->capital_per_gpu)
+    for (const char* bought : {"power.capital_per_gpu", "power.capital_years"})
+      scenario.changes.push_back({.path = bought, .value = "null"});
+  scenario.changes.push_back(
+      {.path = "power.price_per_gpu_hour", .value = fmt::format("{}", per_gpu_hour)});
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;

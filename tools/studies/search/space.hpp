@@ -25,6 +25,10 @@ struct SearchSpace {
   std::vector<Axis> over = {};  // each with one path
 };
 
+// Where the scenario has a block `power`, a price of one GPU for an hour takes the place of its own
+// prices: of a rented GPU, by a preset or not, or of one that is bought.
+void set_price(double per_gpu_hour, Variant& scenario);
+
 struct Layout {
   Variant variant;    // the scenario with the changes that make this layout
   TrainingPlan plan;  // the same as a plan; checked only as enumerate() documents

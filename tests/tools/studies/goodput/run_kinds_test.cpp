@@ -4,9 +4,12 @@
 
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "tests/tools/studies/goodput/fixtures.hpp"
+#include "tools/studies/goodput/goodput.hpp"
+#include "tools/studies/goodput/report.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
 
 namespace trainyard {
@@ -470,8 +473,15 @@ TEST(Elastic, WaitsWhereTheSmallerJobDoesNotFit) {
   job.spares = {.repair_s = 1000};
   job.spares.repair_distribution = RepairDistribution::Fixed;
   EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 5000}, 0, 0).phase(RunPhase::Replace), 0);
+  const auto says_so = [&job] {
+    const Goodput all = goodput(job, {.length = {.wall_s = 5000}, .runs = 8});
+    const std::string text = goodput_text({.title = "tight", .job = job, .result = all});
+    return text.find("DOES NOT FIT with 1 of 2 replicas") != std::string::npos;
+  };
+  EXPECT_FALSE(says_so());
   job.fits = [](std::int64_t lost) { return lost == 0; };
   EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 5000}, 0, 0).phase(RunPhase::Replace), 1000);
+  EXPECT_TRUE(says_so());
 }
 
 // ---- policies that train on

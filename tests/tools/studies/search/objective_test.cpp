@@ -205,6 +205,22 @@ TEST(SearchObjective, TokensAreThoseOfAllWorkers) {
   EXPECT_DOUBLE_EQ(tokens_of(two.front()), 2.0 * tokens_of(one.front()));
 }
 
+// Does a price take the place of the scenario's own one, be it that of a rented GPU, by a preset,
+// or of one that is bought?
+TEST(SearchObjective, APriceReplacesTheScenariosOwn) {
+  for (const std::vector<Override>& own : std::vector<std::vector<Override>>{
+           {{"power.price_per_gpu_hour", "9"}},
+           {{"power.price_preset", "aws_p5_on_demand"}},
+           {{"power.capital_per_gpu", "30000"}, {"power.capital_years", "5"}}}) {
+    Variant variant = with_power(own).scenario;
+    set_price(2.0, variant);
+    const PowerSettings power = load_variant(variant).power.value();
+    EXPECT_EQ(power.price_per_gpu_hour, 2.0) << own.front().path;
+    EXPECT_FALSE(power.capital_per_gpu || power.capital_years) << own.front().path;
+    EXPECT_TRUE(power.price_presets.empty()) << own.front().path;
+  }
+}
+
 // Are prices that differ between layouts refused? They belong to the cluster, which all layouts of
 // a search share.
 TEST(SearchObjective, APriceIsNoPartOfALayout) {

@@ -399,12 +399,12 @@ TEST(Search, TriesUnequalNumbersOfTensorRanks) {
   EXPECT_EQ(counts().count("TP 8+4"), 0U) << "it has two stages";
   space.over[1] = axis_of({"parallelism.pipeline=2"});
 
-  space.over.push_back(axis_of({"parallelism.tensor_per_stage=[4,8],[8,2,2],[8,1]"}));
+  space.over.push_back(axis_of({"parallelism.tensor_per_stage=[4,8],[8,2,2],[8,1],[4,4,3,1]"}));
   const SearchResult result = searched(space, true, 2);
   tried = counts();
   EXPECT_EQ(tried["TP 4+8"], 8);
   EXPECT_EQ(tried["TP 8+2+2"], 8);
-  EXPECT_EQ(tried.size(), 2U) << "nine ranks do not divide 24 GPUs";
+  EXPECT_EQ(tried.size(), 2U) << "nine ranks do not divide 24 GPUs, nor do 3 ranks divide 32 heads";
   ASSERT_FALSE(result.best.empty());
   const FoundLayout& first = result.best.front();
   EXPECT_THAT(layout_command(first), testing::HasSubstr("'parallelism.tensor_per_stage="));
