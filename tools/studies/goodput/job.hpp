@@ -1,7 +1,7 @@
 // A training job as its interruptions see it: plain numbers, without a cluster or a model.
 //
 //    Memo memo;
-//    const Job job = job_of(scenario, memo);   // simulates the step
+//    const Job job = job_of(scenario, memo);   // scenario_job.hpp
 //    sampled_run(job, {.wall_s = 54 * 86400.0}, 0, 0);
 #pragma once
 
@@ -15,8 +15,6 @@
 #include <vector>
 
 #include "models/reliability/reliability.hpp"
-#include "scenarios/reader/scenario.hpp"
-#include "sim/base/memo.hpp"
 #include "sim/report/interval.hpp"
 
 namespace trainyard {
@@ -109,7 +107,7 @@ struct Job {
   FailurePolicy policy = FailurePolicy::Restart;
   std::int64_t backup_replicas = 0;
   std::int64_t replicas = 1;
-  std::int64_t replica_unit = 1;  // elastic: so many leave together (job.cpp)
+  std::int64_t replica_unit = 1;  // elastic: so many leave together (scenario_job.cpp)
   double nodes_per_replica = 1.0;
   std::int64_t stages = 1;
   // The pipeline stage of every GPU, node by node. Nothing: the stages of slots are those of
@@ -173,15 +171,5 @@ struct Job {
   // Replicas that cannot run if so many nodes are missing.
   [[nodiscard]] std::int64_t replicas_lost(std::int64_t missing_nodes) const;
 };
-
-// Simulates the step of the scenario and derives the job. Throws InputError where the scenario has
-// no reliability block, or the block does not suffice.
-[[nodiscard]] Job job_of(const Scenario& scenario, Memo& memo);
-
-// The same with the time of a step that is known, without replicas to lose: nothing is simulated.
-[[nodiscard]] Job job_with_step(const Scenario& scenario, double step_s);
-
-// Bytes of a checkpoint: weights and optimizer state of every parameter, without gradients.
-[[nodiscard]] double checkpoint_bytes(const Scenario& scenario);
 
 }  // namespace trainyard

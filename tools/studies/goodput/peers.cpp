@@ -11,6 +11,7 @@
 #include "sim/render/text_table.hpp"
 #include "tools/studies/goodput/job.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

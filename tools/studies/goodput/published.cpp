@@ -15,6 +15,7 @@
 #include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

@@ -13,6 +13,7 @@
 #include "sim/render/text_table.hpp"
 #include "tools/studies/goodput/job.hpp"
 #include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sim/base/error.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

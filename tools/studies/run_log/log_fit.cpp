@@ -13,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/median.hpp"
 #include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

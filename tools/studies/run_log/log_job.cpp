@@ -9,6 +9,7 @@
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 

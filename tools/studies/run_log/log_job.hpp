@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "scenarios/reader/scenario.hpp"
 #include "tools/studies/goodput/job.hpp"
 #include "tools/studies/run_log/log_fit.hpp"
 

@@ -18,6 +18,7 @@
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 #include "topologies/custom_cluster.hpp"
 
 namespace trainyard {

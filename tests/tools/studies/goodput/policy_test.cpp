@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "models/reliability/redundancy.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 namespace {

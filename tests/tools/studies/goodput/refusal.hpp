@@ -8,6 +8,7 @@
 #include "sim/base/memo.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard::test {
 

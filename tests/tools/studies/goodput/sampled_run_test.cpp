@@ -12,6 +12,7 @@
 #include "models/reliability/redundancy.hpp"
 #include "sim/base/error.hpp"
 #include "tools/studies/goodput/goodput.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 namespace {

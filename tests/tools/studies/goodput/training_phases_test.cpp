@@ -12,6 +12,7 @@
 #include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/report.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {
 namespace {
