@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/job.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 
 namespace trainyard {
 

@@ -20,8 +20,8 @@
 #include "sim/report/report.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "tools/studies/goodput/components.hpp"
-#include "tools/studies/goodput/draws.hpp"
-#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
 #include "tools/studies/goodput/state_steps.hpp"
 
 namespace trainyard {

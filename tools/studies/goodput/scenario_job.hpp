@@ -5,7 +5,7 @@
 
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/memo.hpp"
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 namespace trainyard {
 

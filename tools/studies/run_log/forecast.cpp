@@ -8,7 +8,7 @@
 
 #include "sim/base/random.hpp"
 #include "tools/studies/goodput/goodput.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 #include "tools/studies/run_log/log_job.hpp"
 
 namespace trainyard {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 #include "tools/studies/run_log/log_fit.hpp"
 
 namespace trainyard {

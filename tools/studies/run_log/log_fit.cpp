@@ -12,7 +12,7 @@
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/median.hpp"
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "scenarios/reader/scenario.hpp"
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 #include "tools/studies/run_log/log_fit.hpp"
 
 namespace trainyard {

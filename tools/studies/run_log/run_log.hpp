@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "models/reliability/reliability.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 
 namespace trainyard {
 

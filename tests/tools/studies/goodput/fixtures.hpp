@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 
 namespace trainyard {
 

@@ -1,6 +1,6 @@
 // A scenario with a reliability block as a job: rates of components, bytes of checkpoints, the step
 // with fewer replicas.
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@
 #include "sim/report/stage_summary.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
 #include "topologies/custom_cluster.hpp"
 

@@ -1,6 +1,6 @@
 // Which losses a policy and a near checkpoint survive, over all sets of lost nodes, against the
 // closed forms of GEMINI and Bamboo.
-#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
 
 #include <gtest/gtest.h>
 

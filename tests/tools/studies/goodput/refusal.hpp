@@ -7,7 +7,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/memo.hpp"
 #include "tests/scenarios/sample.hpp"
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard::test {

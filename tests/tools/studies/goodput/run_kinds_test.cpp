@@ -10,7 +10,7 @@
 #include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/report.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,5 +1,5 @@
 // Steps and their regular stalls, against a loop over every step.
-#include "tools/studies/goodput/training_time.hpp"
+#include "tools/studies/goodput/run/training_time.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/quick_file.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 #include "tools/studies/run_log/run_log.hpp"
 
 namespace trainyard::test {

@@ -1,5 +1,5 @@
 // Do ranges over what a source does not state contain its figures?
-#include "tools/studies/goodput/job_rows.hpp"
+#include "tools/studies/validate/goodput/job_rows.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>
 
-#include "tools/studies/goodput/draws.hpp"
-#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
 
 #include <algorithm>
 #include <cmath>

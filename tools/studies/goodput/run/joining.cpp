@@ -1,6 +1,6 @@
-#include "tools/studies/goodput/joining.hpp"
+#include "tools/studies/goodput/run/joining.hpp"
 
-#include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/training_time.hpp"
+#include "tools/studies/goodput/run/training_time.hpp"
 
 #include <algorithm>
 #include <cmath>

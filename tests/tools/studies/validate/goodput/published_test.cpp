@@ -1,6 +1,6 @@
 // Published goodput and ETTR are predicted from their published set-ups. The rows in tests/measured
 // are a part of the data set that the study reads; the whole is used where it lies beside the tree.
-#include "tools/studies/goodput/published.hpp"
+#include "tools/studies/validate/goodput/published.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "tools/studies/goodput/draws.hpp"
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/progress.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
+#include "tools/studies/goodput/run/job.hpp"
+#include "tools/studies/goodput/run/progress.hpp"
 
 namespace trainyard {
 

@@ -1,9 +1,9 @@
-#include "tools/studies/goodput/defects.hpp"
+#include "tools/studies/goodput/run/defects.hpp"
 
 #include <algorithm>
 #include <span>
 
-#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
 
 namespace trainyard {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "tools/studies/goodput/energy_rows.hpp"
 #include "tools/studies/goodput/goodput.hpp"
-#include "tools/studies/goodput/job_rows.hpp"
-#include "tools/studies/goodput/peers.hpp"
-#include "tools/studies/goodput/plan_rows.hpp"
-#include "tools/studies/goodput/published_counts.hpp"
+#include "tools/studies/validate/goodput/energy_rows.hpp"
+#include "tools/studies/validate/goodput/job_rows.hpp"
+#include "tools/studies/validate/goodput/peers.hpp"
+#include "tools/studies/validate/goodput/plan_rows.hpp"
+#include "tools/studies/validate/goodput/published_counts.hpp"
 
 namespace trainyard {
 

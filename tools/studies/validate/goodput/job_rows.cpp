@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/job_rows.hpp"
+#include "tools/studies/validate/goodput/job_rows.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "scenarios/jobs/simulate_jobs.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/energy_rows.hpp"
+#include "tools/studies/validate/goodput/energy_rows.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/energy_figures.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/plan_rows.hpp"
+#include "tools/studies/validate/goodput/plan_rows.hpp"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 #include "sim/base/error.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/stage_summary.hpp"
-#include "tools/studies/goodput/published_plan.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/published_plan.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -1,6 +1,6 @@
 // Published training plans become scenarios: the layers, nodes and ranks of a row, and what is
 // supposed of the rest.
-#include "tools/studies/goodput/published_plan.hpp"
+#include "tools/studies/validate/goodput/published_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 
 #include "sim/base/error.hpp"
 #include "tests/tools/studies/goodput/fixtures.hpp"
-#include "tools/studies/goodput/plan_rows.hpp"
-#include "tools/studies/goodput/published.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/plan_rows.hpp"
+#include "tools/studies/validate/goodput/published.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 namespace {

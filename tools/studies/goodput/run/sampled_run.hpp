@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 namespace trainyard {
 

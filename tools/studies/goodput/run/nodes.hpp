@@ -10,8 +10,8 @@
 #include <queue>
 #include <vector>
 
-#include "tools/studies/goodput/draws.hpp"
-#include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 
 namespace trainyard {
 

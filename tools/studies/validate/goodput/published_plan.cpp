@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/published_plan.hpp"
+#include "tools/studies/validate/goodput/published_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "sim/base/error.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/nodes.hpp"
+#include "tools/studies/goodput/run/job.hpp"
+#include "tools/studies/goodput/run/nodes.hpp"
 
 namespace trainyard {
 

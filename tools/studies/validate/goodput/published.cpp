@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/published.hpp"
+#include "tools/studies/validate/goodput/published.hpp"
 
 #include <fmt/format.h>
 
@@ -14,8 +14,8 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/goodput/row_json.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -1,9 +1,9 @@
-#include "tools/studies/goodput/progress.hpp"
+#include "tools/studies/goodput/run/progress.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
 
 namespace trainyard {
 

@@ -11,9 +11,9 @@
 #include <optional>
 #include <vector>
 
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
-#include "tools/studies/goodput/training_time.hpp"
+#include "tools/studies/goodput/run/job.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
+#include "tools/studies/goodput/run/training_time.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/peers.hpp"
+#include "tools/studies/validate/goodput/peers.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/job.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
 
 namespace trainyard {

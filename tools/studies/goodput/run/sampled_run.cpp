@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/sampled_run.hpp"
+#include "tools/studies/goodput/run/sampled_run.hpp"
 
 #include <fmt/format.h>
 
@@ -9,12 +9,12 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "tools/studies/goodput/defects.hpp"
-#include "tools/studies/goodput/draws.hpp"
-#include "tools/studies/goodput/joining.hpp"
-#include "tools/studies/goodput/nodes.hpp"
-#include "tools/studies/goodput/policy.hpp"
-#include "tools/studies/goodput/progress.hpp"
+#include "tools/studies/goodput/run/defects.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
+#include "tools/studies/goodput/run/joining.hpp"
+#include "tools/studies/goodput/run/nodes.hpp"
+#include "tools/studies/goodput/run/policy.hpp"
+#include "tools/studies/goodput/run/progress.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/nodes.hpp"
+#include "tools/studies/goodput/run/nodes.hpp"
 
 #include <algorithm>
 #include <cmath>

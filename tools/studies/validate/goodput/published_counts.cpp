@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/published_counts.hpp"
+#include "tools/studies/validate/goodput/published_counts.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/goodput/job.hpp"
-#include "tools/studies/goodput/row_json.hpp"
+#include "tools/studies/goodput/run/job.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
+#include "tools/studies/validate/goodput/row_json.hpp"
 
 namespace trainyard {
 

@@ -1,4 +1,4 @@
-#include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/run/draws.hpp"
 
 #include <algorithm>
 #include <boost/math/distributions/normal.hpp>
