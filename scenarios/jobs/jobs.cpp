@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "scenarios/jobs/job_fields.hpp"
 #include "scenarios/reader/named_parts.hpp"
@@ -136,6 +137,12 @@ class JobsReader {
   }
 
   static void check_training(JsonObject& job, const Jobs& jobs, const JobSpec& spec) {
+    const std::string& engine = spec.scenario->engine;
+    if (engine != Scenario{}.engine && engine != jobs.engine)
+      job.report(
+          "scenario",
+          fmt::format("its engine is \"{}\", and that of all jobs \"{}\"", engine, jobs.engine),
+          fmt::format("set \"engine\": \"{}\" beside \"jobs\"", engine));
     const std::string& gpu = spec.scenario->cluster.node.gpu;
     if (gpu != jobs.cluster.node.gpu)
       job.report("scenario",
@@ -165,13 +172,15 @@ class JobsReader {
         return;
       }
     };
-    using Building = std::optional<std::pair<double, std::int64_t>>;
+    const auto building = [](const PowerSettings& power) {
+      return std::tuple{power.pue, power.nodes_per_rack, power.price_per_kwh, power.kg_co2_per_kwh};
+    };
     check(
-        [](const Scenario& one) {
-          return one.power ? Building({one.power->pue, one.power->nodes_per_rack}) : Building();
+        [&](const Scenario& one) {
+          return one.power ? std::optional(building(*one.power)) : std::nullopt;
         },
-        "power.pue or power.nodes_per_rack differs from that",
-        "give all jobs the same \"power.pue\" and \"power.nodes_per_rack\"");
+        "power.pue, nodes_per_rack, price_per_kwh or kg_co2_per_kwh differs from that",
+        "give all jobs the same building in their blocks \"power\"");
     check(
         [](const Scenario& one) {
           const CollectiveChoice& choice = one.plan.collectives;

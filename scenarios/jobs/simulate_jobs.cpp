@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "models/power/prices.hpp"
 #include "scenarios/jobs/job_power.hpp"
 #include "scenarios/jobs/placement.hpp"
 #include "scenarios/jobs/traffic.hpp"
@@ -205,6 +206,14 @@ class JobsSimulation {
     return job.power->idle_gpu_w * static_cast<double>(job.gpus.size()) * time_s;
   }
 
+  // Jobs agree on the prices of the building (check_agrees() of jobs.cpp).
+  [[nodiscard]] EnergyPrices building_prices() const {
+    const auto first = std::ranges::find_if(
+        jobs_.all, [](const JobSpec& job) { return job.scenario && job.scenario->power; });
+    const PowerSettings& power = *first->scenario->power;
+    return {.per_kwh = power.price_per_kwh, .kg_co2_per_kwh = power.kg_co2_per_kwh};
+  }
+
   void add_power(JobsResult& result) const {
     const PowerTraces traces = traces_of(result.run);
     for (std::size_t job = 0; job < result.jobs.size(); ++job) {
@@ -216,7 +225,8 @@ class JobsSimulation {
     }
     PowerTraces shown = between(traces, result.begin_s, result.end_s);
     const PowerPeaks peaks = power_peaks(shown);
-    result.power = ClusterPower{.watts = std::move(shown.cluster), .peaks = peaks};
+    result.power = ClusterPower{
+        .watts = std::move(shown.cluster), .peaks = peaks, .prices = building_prices()};
   }
 
   [[nodiscard]] JobResult alone(std::size_t number) {
@@ -234,10 +244,20 @@ class JobsSimulation {
                        joules_of_others(job, result.alone_s);
     if (!job.spec->scenario) return result;
     result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
+    result.gpu_hour_cost = gpu_hour_cost(*job.spec->scenario);
     for (const MemoryPeak& peak :
          find_memory(played.run.view(), job.spec->scenario->plan.framework).peaks)
       result.peak_bytes = std::max(result.peak_bytes, peak.bytes);
     return result;
+  }
+
+  // A job runs on GPUs of one kind, so its price is that of this kind.
+  [[nodiscard]] static std::optional<double> gpu_hour_cost(const Scenario& scenario) {
+    if (!scenario.power) return {};
+    const PowerSettings& power = *scenario.power;
+    if (const auto rent = price_of_gpu_hour(power, scenario.cluster.node.gpu)) return rent;
+    return capital_per_gpu_hour(
+        {.capital_per_gpu = power.capital_per_gpu, .capital_years = power.capital_years});
   }
 
   // Plays steps of the jobs together.
@@ -471,6 +491,12 @@ class JobsSimulation {
 };
 
 }  // namespace
+
+std::optional<double> JobResult::cost_of_million_tokens(double step_s) const {
+  if (!gpu_hour_cost) return {};
+  const double gpu_hours = static_cast<double>(gpus.size()) * step_s / 3600.0;
+  return 1e6 / tokens_per_step * gpu_hours * *gpu_hour_cost;
+}
 
 JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options, Memo& memo) {
   return JobsSimulation(jobs, options, memo).result();

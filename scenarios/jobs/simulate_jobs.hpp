@@ -54,14 +54,19 @@ struct JobResult {
   // Energy of all its GPUs in a step. Traffic has that of the first job with a block `power`.
   std::optional<double> alone_j = {};     // absent without a block `power`
   std::optional<double> together_j = {};  // mean of these steps; absent where JobsResult::power is
+  // An hour of one of its GPUs: rent, or else capital without electricity. Absent without a price.
+  std::optional<double> gpu_hour_cost = {};
 
   [[nodiscard]] double slowdown() const { return together_s / alone_s; }
+  // The cost of its GPUs for a million tokens with steps of this time. Absent without a price.
+  [[nodiscard]] std::optional<double> cost_of_million_tokens(double step_s) const;
 };
 
 // The power of the cluster over the time that a JobsResult is of.
 struct ClusterPower {
   PowerSeries watts = {};  // with hosts, switches and cooling
   PowerPeaks peaks = {};
+  EnergyPrices prices = {};  // of the building: those of electricity and of carbon
 
   [[nodiscard]] double mean_w() const {
     return watts.joules() / (watts.end_s - watts.at_s.front());

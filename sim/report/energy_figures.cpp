@@ -18,6 +18,11 @@ std::optional<double> EnergyCost::money() const {
   return capital.value_or(0.0) + electricity.value_or(0.0);
 }
 
+std::optional<double> capital_per_gpu_hour(const EnergyPrices& prices) {
+  if (!prices.capital_per_gpu || !prices.capital_years) return {};
+  return *prices.capital_per_gpu / (*prices.capital_years * kHoursPerYear);
+}
+
 EnergyCost EnergyFigures::cost(double steps) const {
   EnergyCost cost{.joules = steps * step.total()};
   cost.kwh = cost.joules / kJoulesPerKwh;
@@ -25,8 +30,7 @@ EnergyCost EnergyFigures::cost(double steps) const {
   if (prices.kg_co2_per_kwh) cost.kg_co2 = cost.kwh * *prices.kg_co2_per_kwh;
   if (prices.per_kwh) cost.electricity = cost.kwh * *prices.per_kwh;
   if (gpu_hour_price) cost.rent = gpu_hours * *gpu_hour_price;
-  if (prices.capital_per_gpu && prices.capital_years)
-    cost.capital = gpu_hours * *prices.capital_per_gpu / (*prices.capital_years * kHoursPerYear);
+  if (const auto capital = capital_per_gpu_hour(prices)) cost.capital = gpu_hours * *capital;
   return cost;
 }
 

@@ -39,6 +39,9 @@ struct EnergyCost {
 // Lengths of time within which changes of power are reported.
 inline constexpr std::array<double, 3> kPowerWindows_s{0.01, 0.1, 1.0};
 
+// The capital of a bought GPU for an hour; nothing where its price or its years are not given.
+[[nodiscard]] std::optional<double> capital_per_gpu_hour(const EnergyPrices& prices);
+
 struct EnergyFigures {
   Energy step;  // joules of the cluster, mean over steps as in RunView::step_s()
   double step_s = 0.0;

@@ -1,4 +1,5 @@
 // Which memory, power and energy do jobs take that run together?
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,6 +105,41 @@ TEST(JobsPower, TrafficBesideAJobAddsOnlyThePowerOfItsBytes) {
   const double sent_j = 1e9 * rates.gpus.back().traffic_j_per_byte;
   EXPECT_NEAR(busy.jobs[1].alone_j.value(), sent_j, kAgreement * sent_j);
   EXPECT_GT(sent_j, 0.0);
+}
+
+// Does a job alone cost what its scenario costs, and one that waits so much more?
+TEST(JobsCost, AJobAloneCostsWhatItsScenarioCosts) {
+  Json document = with_power(shared_uplink());
+  document["jobs"][0]["scenario"]["power"]["price_per_gpu_hour"] = 2.5;
+  const Result run = simulate(load(scenario_of_job_a(document)));
+  const double rent = *energy_figures(run.view()).cost_of_tokens(1e6)->rent;
+  const JobsResult result = simulated(document);
+  const JobResult& job = result.jobs[0];
+  EXPECT_NEAR(job.cost_of_million_tokens(job.alone_s).value(), rent, kAgreement * rent);
+  EXPECT_NEAR(job.cost_of_million_tokens(job.together_s).value(), rent * job.slowdown(),
+              kAgreement * rent);
+  EXPECT_GT(job.slowdown(), 1.1);
+  EXPECT_FALSE(result.jobs[1].cost_of_million_tokens(1.0).has_value());
+}
+
+// Bought GPUs cost their capital. Electricity is that of the whole cluster, by the hour.
+TEST(JobsCost, BoughtGpusCostTheirCapitalAndTheClusterItsElectricity) {
+  Json document = with_power(shared_uplink());
+  for (auto& job : document["jobs"]) {
+    Json& power = job["scenario"]["power"];
+    power["capital_per_gpu"] = 35064.0;  // over four years, 1 an hour
+    power["capital_years"] = 4.0;
+    power["price_per_kwh"] = 0.5;
+    power["kg_co2_per_kwh"] = 0.25;
+  }
+  const JobsResult result = simulated(document);
+  for (const JobResult& job : result.jobs) EXPECT_NEAR(job.gpu_hour_cost.value(), 1.0, 1e-12);
+  const double kwh = result.power->mean_w() / 1e3;
+  EXPECT_THAT(
+      power_sentence(jobs_of(document), result),
+      HasSubstr(fmt::format("An hour takes {:.4g} kWh, which cost {:.4g} and emit {:.4g} kg "
+                            "of CO2.",
+                            kwh, 0.5 * kwh, 0.25 * kwh)));
 }
 
 // Does a lower clock slow a job as it slows its scenario?

@@ -93,10 +93,19 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
               jobs[0]["scenario"]["power"] = {{"pue", 1.1}};
               jobs[1]["scenario"]["power"] = Json::object();
             }),
-            "/jobs/1/scenario: its power.pue or power.nodes_per_rack differs from that of job "
-            "\"a\" (give "
-            "all jobs the same "
-            "\"power.pue\" and \"power.nodes_per_rack\")");
+            "/jobs/1/scenario: its power.pue, nodes_per_rack, price_per_kwh or kg_co2_per_kwh "
+            "differs from that of job \"a\" (give all jobs the same building in their blocks "
+            "\"power\")");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[0]["scenario"]["power"] = {{"price_per_kwh", 0.1}};
+              jobs[1]["scenario"]["power"] = {{"price_per_kwh", 0.2}};
+            }),
+            "/jobs/1/scenario: its power.pue, nodes_per_rack, price_per_kwh or kg_co2_per_kwh "
+            "differs from that of job \"a\" (give all jobs the same building in their blocks "
+            "\"power\")");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1]["scenario"]["engine"] = "ideal"; }),
+            "/jobs/1/scenario: its engine is \"ideal\", and that of all jobs \"simgrid\" (set "
+            "\"engine\": \"ideal\" beside \"jobs\")");
   EXPECT_EQ(
       changed([](Json& jobs) {
         jobs[0]["scenario"]["power"] = {{"clock_tolerance", 0.01}};

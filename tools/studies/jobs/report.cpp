@@ -51,6 +51,11 @@ TextTable memory_table(const Jobs& jobs, const JobsResult& result) {
   if (result.power)
     for (const char* column : {"power of a GPU", "energy of its GPUs per step, alone", "together"})
       columns.emplace_back(column);
+  const bool priced = std::ranges::any_of(
+      result.jobs, [](const JobResult& job) { return job.gpu_hour_cost.has_value(); });
+  if (priced)
+    for (const char* column : {"its GPUs for a million tokens, alone", "together"})
+      columns.emplace_back(column);
   TextTable table(std::move(columns));
   for (std::size_t i = 0; i < jobs.all.size(); ++i) {
     const JobResult& one = result.jobs[i];
@@ -63,19 +68,40 @@ TextTable memory_table(const Jobs& jobs, const JobsResult& result) {
       for (const double joules : {*one.alone_j, *one.together_j})
         row.push_back(fmt::format("{:.4g} kJ", joules / 1e3));
     }
+    if (priced)
+      for (const double step_s : {one.alone_s, one.together_s}) {
+        const auto cost = one.cost_of_million_tokens(step_s);
+        row.push_back(cost ? fmt::format("{:.4g}", *cost) : "-");
+      }
     table.row(std::move(row));
   }
   return table;
 }
+
+namespace {
+
+// Returns " An hour takes 61.2 kWh, which cost 6.1 and emit 24 kg of CO2."
+std::string hour_sentence(const ClusterPower& power) {
+  const double kwh = power.mean_w() / 1e3;
+  std::vector<std::string> effects;
+  if (const auto& price = power.prices.per_kwh)
+    effects.push_back(fmt::format("cost {:.4g}", kwh * *price));
+  if (const auto& carbon = power.prices.kg_co2_per_kwh)
+    effects.push_back(fmt::format("emit {:.4g} kg of CO2", kwh * *carbon));
+  if (effects.empty()) return "";
+  return fmt::format(" An hour takes {:.4g} kWh, which {}.", kwh, fmt::join(effects, " and "));
+}
+
+}  // namespace
 
 std::string power_sentence(const Jobs& jobs, const JobsResult& result) {
   if (const auto& power = result.power)
     return fmt::format(
         "The cluster draws {:.4g} kW on average and {:.4g} kW at most, with hosts, switches and "
         "cooling; the power of a rack changes by up to {:.3g} kW within 10 ms and {:.3g} kW within "
-        "1 s. The energy of GPUs is what their boards take.",
+        "1 s. The energy of GPUs is what their boards take.{}",
         power->mean_w() / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
-        power->peaks.rack_change_w[2] / 1e3);
+        power->peaks.rack_change_w[2] / 1e3, hour_sentence(*power));
   const auto has_power = [](const JobSpec& job) { return job.scenario && job.scenario->power; };
   if (std::ranges::none_of(jobs.all, has_power)) return "";
   // The power of the cluster is known only if each training job has a block `power`, so one lacks
@@ -160,22 +186,26 @@ namespace {
 Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json json_of_job(const JobSpec& job, const JobResult& one) {
-  Json json{{"name", job.name},
-            {"work", work_of(job)},
-            {"gpus", one.gpus},
-            {"placement", to_text(job.placement)},
-            {"start_s", job.start.value()},
-            {"priority", job.priority},
-            {"alone_s", one.alone_s},
-            {"together_s", one.together_s},
-            {"slowdown", one.slowdown()},
-            {"shortest_s", one.shortest_s},
-            {"longest_s", one.longest_s},
-            {"steps", one.steps},
-            {"step_ends_s", one.ends_s},
-            {"peak_bytes", one.peak_bytes > 0 ? Json(one.peak_bytes) : Json(nullptr)},
-            {"alone_j", json_of(one.alone_j)},
-            {"together_j", json_of(one.together_j)}};
+  Json json{
+      {"name", job.name},
+      {"work", work_of(job)},
+      {"gpus", one.gpus},
+      {"placement", to_text(job.placement)},
+      {"start_s", job.start.value()},
+      {"priority", job.priority},
+      {"alone_s", one.alone_s},
+      {"together_s", one.together_s},
+      {"slowdown", one.slowdown()},
+      {"shortest_s", one.shortest_s},
+      {"longest_s", one.longest_s},
+      {"steps", one.steps},
+      {"step_ends_s", one.ends_s},
+      {"peak_bytes", one.peak_bytes > 0 ? Json(one.peak_bytes) : Json(nullptr)},
+      {"alone_j", json_of(one.alone_j)},
+      {"together_j", json_of(one.together_j)},
+      {"gpu_hour_cost", json_of(one.gpu_hour_cost)},
+      {"alone_cost_of_million_tokens", json_of(one.cost_of_million_tokens(one.alone_s))},
+      {"together_cost_of_million_tokens", json_of(one.cost_of_million_tokens(one.together_s))}};
   json["tokens_per_s"] =
       one.tokens_per_step > 0.0 ? Json(one.tokens_per_step / one.together_s) : Json(nullptr);
   return json;
@@ -243,7 +273,9 @@ Json jobs_json(const Jobs& jobs, const JobsResult& result) {
                      {"rack_change_w",
                       {{"within_10_ms", power->peaks.rack_change_w[0]},
                        {"within_100_ms", power->peaks.rack_change_w[1]},
-                       {"within_1_s", power->peaks.rack_change_w[2]}}}};
+                       {"within_1_s", power->peaks.rack_change_w[2]}}},
+                     {"per_kwh", json_of(power->prices.per_kwh)},
+                     {"kg_co2_per_kwh", json_of(power->prices.kg_co2_per_kwh)}};
   for (const Approximation& one : result.run.facts.approximations)
     json["approximations"].push_back(
         {{"name", one.name}, {"count", one.count}, {"sentence", one.sentence}});
