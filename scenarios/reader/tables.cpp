@@ -91,7 +91,9 @@ const Field<P> kParallelism[] = {
     {"backward_prefetch", "zero_stage 3: the next layer's weights are gathered during a backward",
      Flag<P>{&P::backward_prefetch}},
     {"reduce_every_microbatch",
-     "zero_stage 2 and 3: gradients are reduced after each microbatch, not once a step",
+     "zero_stage 2, and 3 without a pipeline: gradients are reduced after each microbatch, not "
+     "once "
+     "a step",
      Flag<P>{&P::reduce_every_microbatch}},
     {"gradient_buckets_in_flight",
      "zero_stage 2: gradient buckets that exist at once; computation waits before it fills "

@@ -10,8 +10,7 @@ namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kPcieGen3 = 12.0;           // GB/s; a ring at or below it gets half the threads
-constexpr double kNetRatePerChannel = 14.0;  // GB/s
+constexpr double kPcieGen3 = 12.0;  // GB/s; a ring at or below it gets half the threads
 
 // Number of ring channels that NCCL creates. It duplicates every channel of the search; the second
 // copy uses the second tree. Fast rings with few channels between nodes are duplicated once more
@@ -88,9 +87,21 @@ bool has_unlike_sm(const CommunicatorShape& shape) {
          std::ranges::any_of(shape.others, [&](const NodeView& node) { return node.sm != first; });
 }
 
+// The channels of a peer on another node (ncclTopoGetNchannels() of NCCL).
+std::uint32_t channels_of_remote_peer(const Communicator& made) {
+  const NodeView& node = made.node;
+  double rate = 0.0;
+  for (const NodeNic& nic : node.nics) rate = std::max(rate, nic.rate);
+  const auto nics =
+      static_cast<std::uint32_t>(std::max<std::size_t>(1, node.nics.size() / node.gpus.size()));
+  if (made.constants.rules.remote_peer == PeerChannels::ByRate)
+    return std::max(nics, static_cast<std::uint32_t>(std::ceil(rate / kNetRatePerChannel_GBps)));
+  const bool many = 2 * made.ranks > 4 * made.p2p_channels;
+  return std::max(nics, many ? 1U : 2U);
+}
+
 // Number of channels per peer. A peer over NVLink uses two channels for each of its links; over
-// PCIe two; over the network one for each NIC or for each 14 GB/s. All pairs use the minimum over
-// their kinds.
+// PCIe two. All pairs use the minimum over their kinds.
 std::uint32_t channels_per_peer(const Communicator& made) {
   const NodeView& node = made.node;
   std::uint32_t least = kChannelsMost;
@@ -99,15 +110,14 @@ std::uint32_t channels_per_peer(const Communicator& made) {
     const double wires = nvlink ? std::max(1.0, node.nvlink / node.nvlink_wire) : 1.0;
     least = std::min(least, static_cast<std::uint32_t>(2.0 * wires));
   }
-  if (made.nodes > 1) {
-    double rate = 0.0;
-    for (const NodeNic& nic : node.nics) rate = std::max(rate, nic.rate);
-    const double nics_per_gpu = std::max(
-        1.0, static_cast<double>(node.nics.size()) / static_cast<double>(node.gpus.size()));
-    least = std::min(least, static_cast<std::uint32_t>(
-                                std::max(nics_per_gpu, std::ceil(rate / kNetRatePerChannel))));
-  }
-  return std::max(least, 1U);
+  if (made.nodes > 1) least = std::min(least, channels_of_remote_peer(made));
+  std::uint32_t channels = std::bit_ceil(std::max(least, 1U));
+  // The peers of a batch share the channels, so that all of them fit at the same time.
+  constexpr std::uint32_t kPeersOfBatch = 8;
+  const std::uint32_t batches = (made.ranks + kPeersOfBatch - 1) / kPeersOfBatch;
+  const bool halves = made.nodes > 1 && made.constants.rules.remote_peer == PeerChannels::ByRate;
+  while (halves && channels > 1 && channels * batches > made.p2p_channels) channels /= 2;
+  return std::min(channels, made.p2p_channels);
 }
 
 std::uint32_t threads_most(const Communicator& made, Algorithm algorithm, Protocol protocol) {
@@ -151,7 +161,7 @@ Communicator make_communicator(const CommunicatorShape& shape, const Options& op
                     .graphs = graphs_of(shape)};
   bound_channels(made);
   made.p2p_channels = std::bit_ceil(made.channels);
-  made.p2p_channels_per_peer = std::min(std::bit_ceil(channels_per_peer(made)), made.p2p_channels);
+  made.p2p_channels_per_peer = channels_per_peer(made);
   return made;
 }
 

@@ -63,6 +63,11 @@ struct CommunicatorShape {
   bool operator==(const CommunicatorShape&) const = default;
 };
 
+// What one channel of send and recv moves between nodes, as NCCL counts it: the default of
+// NCCL_P2P_PER_CHANNEL_NET_BW, GB/s (src/graph/paths.cc of 2.29). Measured: 12.6 and 15.2 (two
+// clusters of H100), 18.3 (GH200, NVIDIA/nccl issue 1272).
+inline constexpr double kNetRatePerChannel_GBps = 14.0;
+
 struct Communicator {
   NodeView node = {};      // the least of all nodes
   bool unlike_sm = false;  // the ranks have several compute capabilities

@@ -33,6 +33,9 @@ constexpr Words<NvlsRate, 5> kNvlsRates{
      {NvlsRate::FiveSixthsGatherLessOwn, "five_sixths_gather_less_own"},
      {NvlsRate::Efficiency, "efficiency"}}};
 
+constexpr Words<PeerChannels, 2> kPeerChannels{
+    {{PeerChannels::Two, "two"}, {PeerChannels::ByRate, "by_rate"}}};
+
 // The numbers under a key. Reports a problem unless there are exactly `count` (0: any number except
 // none).
 std::vector<double> numbers(JsonObject& object, std::string_view key, std::size_t count) {
@@ -86,6 +89,9 @@ TuningRules rules(JsonObject object) {
   rules.ll128_newest_sm =
       static_cast<std::uint32_t>(object.integer("ll128_newest_sm", {.least = 0, .most = 9999}));
   rules.bytes_per_channel_least = object.number("bytes_per_channel_least", {.least = 0.0});
+  rules.remote_peer =
+      value_of(kPeerChannels, object.choice("channels_of_remote_peer", all_words<kPeerChannels>()))
+          .value_or(rules.remote_peer);
   return rules;
 }
 

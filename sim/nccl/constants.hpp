@@ -31,6 +31,13 @@ enum class NvlsRate : std::uint8_t {
   Efficiency                // intra * measured efficiency * (channels-1)/channels: from 2.28
 };
 
+// The channels of send and recv to a peer on another node, before they are halved for many ranks
+// (ncclTopoComputeP2pChannels()).
+enum class PeerChannels : std::uint8_t {
+  Two,    // or one for each NIC; halved while those of all ranks are over 4 times all channels
+  ByRate  // one for each 14 GB/s; halved while those of an eighth of the ranks are over all: 2.29
+};
+
 struct TuningRules {
   double ring_ll_share = 0.5;  // LL reaches this fraction of the bus rate
   double ring_ll_share_gather_one_node = 0.5;
@@ -44,6 +51,7 @@ struct TuningRules {
   bool lone_rank_takes_tree_latency = true;  // network latency of Tree if g = 1
   std::uint32_t ll128_newest_sm = 999;       // LL128 is off by default on newer GPUs
   double bytes_per_channel_least = 32768.0;  // traffic per planned channel; 0: no such rule
+  PeerChannels remote_peer = PeerChannels::ByRate;
 };
 
 struct TuningConstants {

@@ -355,8 +355,9 @@ Prediction machine_time(const Machine& machine, const Communicator& communicator
 // concurrently, and copies its own block:
 //
 //    launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
-//    + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
+//    + max(m (g-1) / (exchange_share B), m (n-g) / NIC, m / (c 14 GB/s)) + m / copy_rate
 //
+// A peer on another node has c channels, and a message alone has the whole rate of its NIC.
 // Where nodes have unequal numbers of ranks, g is that of the fullest node for what stays on it and
 // that of the emptiest one for messages, and the busiest NICs decide.
 Prediction exchange_time(const Machine& machine, const Communicator& communicator, CollectiveOp op,
@@ -381,10 +382,13 @@ Prediction exchange_time(const Machine& machine, const Communicator& communicato
   Parts parts{.latency_us = gpu.launch_us + (ll ? protocols.exchange_ll_us
                                                 : protocols.exchange_steps * gpu.simple_step_us)};
   if (far > 0.0) {
-    const double share = network.exchange_share.value_or(machine.messages.exchange_share);
+    const double share =
+        all ? network.exchange_share.value_or(machine.messages.exchange_share) : 1.0;
     // All blocks that cross the NICs of a node, over the rate of these NICs.
     const double crossing = uneven ? network.blocks_of_nic * network.nics : far * local;
     transfer = std::max(transfer, us(block * crossing, network.rate * share));
+    transfer =
+        std::max(transfer, us(block, communicator.p2p_channels_per_peer * kNetRatePerChannel_GBps));
     const double fetch = block <= network.inject_bytes ? network.inject_us : 0.0;
     parts.latency_us += far * (machine.messages.exchange_us + network.latency_us + fetch);
   }

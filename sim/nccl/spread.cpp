@@ -42,7 +42,7 @@ std::vector<CallSpread> read_spreads(const std::filesystem::path& path) {
   JsonObject root = file.root();
   for (const char* note : {"description", "source", "command"}) root.ignore(note);
   std::vector<CallSpread> classes;
-  for (JsonObject& row : root.objects("classes")) classes.push_back(read_class(row));
+  for (const JsonObject& row : root.objects("classes")) classes.push_back(read_class(row));
   file.finish();
   return classes;
 }

@@ -283,14 +283,14 @@ Platform described_platform(JsonFile& file, const Json& document) {
       if (name != "source") all.push_back(name);
     return all;
   };
-  Json entry{{"gpu", root.choice("gpu", names("gpus"))},
-             {"gpus", root.integer("gpus", {.least = 1, .most = 1024})},
-             {"nccl", root.text("nccl", Options{}.version)},
-             {"host", root.choice("host", {"intel", "amd", "arm"}, "intel")},
-             {"mesh", root.boolean("mesh", false)},
-             {"nic", root.number("nic", {.fallback = 0.0, .least = 0.0})},
-             {"nics", root.integer("nics", {.fallback = 0, .least = 0, .most = 1024})},
-             {"fabric", root.text("fabric", "")}};
+  const Json entry{{"gpu", root.choice("gpu", names("gpus"))},
+                   {"gpus", root.integer("gpus", {.least = 1, .most = 1024})},
+                   {"nccl", root.text("nccl", Options{}.version)},
+                   {"host", root.choice("host", {"intel", "amd", "arm"}, "intel")},
+                   {"mesh", root.boolean("mesh", false)},
+                   {"nic", root.number("nic", {.fallback = 0.0, .least = 0.0})},
+                   {"nics", root.integer("nics", {.fallback = 0, .least = 0, .most = 1024})},
+                   {"fabric", root.text("fabric", "")}};
   root.ignore("source");
   root.ignore("description");
   file.finish();

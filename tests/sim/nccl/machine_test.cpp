@@ -296,6 +296,21 @@ TEST(MachineTime, AllToAllAcrossNodes) {
                   14.0 + 24.0 * 3.0 + 24000.0 / 25.0 + 1000.0 / 800.0);
 }
 
+// Does a message to another node go at the rate of its channels, 14 GB/s each, if that is less than
+// the NIC's 50? What NICs lose in an all_to_all slows no message alone.
+TEST(MachineTime, AMessageToAnotherNodeGoesAtTheRateOfItsChannels) {
+  Machine shared = machine();
+  shared.messages.exchange_share = 0.5;
+  const auto time = [&](std::uint32_t nodes, const char* version) {
+    const Communicator comm = h100(nodes, {.version = version});
+    return exchange_time(shared, comm, CollectiveOp::SendRecv, 28 * kMega).time_us(28 * kMega);
+  };
+  EXPECT_RELATIVE(time(2, "2.30"), 17.0 + 28000.0 / 50.0);
+  EXPECT_RELATIVE(time(8, "2.30"), 17.0 + 28000.0 / 28.0);
+  EXPECT_RELATIVE(time(10, "2.30"), 17.0 + 28000.0 / 14.0);
+  EXPECT_RELATIVE(time(2, "2.28"), 17.0 + 28000.0 / 28.0);
+}
+
 // Are small messages of an all_to_all fetched by the CPU? 24 messages of 128 bytes are, at 10 us
 // each; of 256 bytes none is.
 TEST(MachineTime, SmallMessagesOfAllToAllAreFetched) {

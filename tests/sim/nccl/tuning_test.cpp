@@ -381,5 +381,23 @@ TEST(Channels, APeerHasTwoForEachNvlink) {
   EXPECT_EQ(comm.p2p_channels_per_peer, 8U);
 }
 
+// How many channels does a peer on another node get? From 2.29 on one for each 14 GB/s of its NIC
+// of 50, halved while those of every eighth rank are over all 16. Before, two, halved while those
+// of all ranks are over 4 x 16.
+TEST(Channels, APeerOnAnotherNodeHasFewerAmongManyRanks) {
+  const auto channels = [](std::uint32_t nodes, const char* version) {
+    const Communicator comm = h100(nodes, {.version = version});
+    EXPECT_EQ(comm.p2p_channels, 16U);
+    return comm.p2p_channels_per_peer;
+  };
+  EXPECT_EQ(channels(4, "2.29"), 4U);
+  EXPECT_EQ(channels(5, "2.29"), 2U);
+  EXPECT_EQ(channels(8, "2.29"), 2U);
+  EXPECT_EQ(channels(10, "2.29"), 1U);
+  EXPECT_EQ(channels(4, "2.28"), 2U);
+  EXPECT_EQ(channels(5, "2.28"), 1U);
+  EXPECT_EQ(channels(128, "2.18"), 1U);
+}
+
 }  // namespace
 }  // namespace trainyard::nccl
