@@ -192,6 +192,7 @@ struct PhaseSettings {
   double from_tokens = 0.0;            // trained before it begins
   std::int64_t global_batch_size = 0;  // 0: that of the scenario
   std::int64_t sequence_length = 0;    // 0: that of the scenario
+  std::int64_t interval_steps = 0;     // between checkpoints in storage; 0: as the whole run
   std::string source = {};
   bool operator==(const PhaseSettings&) const = default;
 };

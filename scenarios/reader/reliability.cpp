@@ -264,6 +264,9 @@ const Field<TrainingPhase> kPhases[] = {
      Whole<TrainingPhase>{&TrainingPhase::global_batch_size, 0, kLengthMost}},
     {"sequence_length", "tokens in a sequence from then on; 0: those of training",
      Whole<TrainingPhase>{&TrainingPhase::sequence_length, 0, kLengthMost}},
+    {"interval_steps",
+     "steps between checkpoints in storage from then on; 0: as the checkpoint says",
+     Whole<TrainingPhase>{&TrainingPhase::interval_steps, 0}},
     {"source", "where the figures are printed", Text<TrainingPhase>{&TrainingPhase::source}},
 };
 
@@ -352,7 +355,7 @@ Reliability read_reliability(JsonObject& root, const std::filesystem::path& fold
 Reliability load_reliability(const std::string& name_or_path) {
   JsonFile file = JsonFile::read(data_file(kFolder, name_or_path));
   JsonObject root = file.root();
-  Reliability all = read_fields<Reliability>(root, kReliability, {});
+  auto all = read_fields<Reliability>(root, kReliability, {});
   file.finish();
   return all;
 }

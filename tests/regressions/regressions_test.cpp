@@ -114,6 +114,23 @@ TEST(Regression, ZeroBubbleKeepsTheActivationsOf1F1B) {
   EXPECT_LE(static_cast<double>(peak("zb_h1")), 1.02 * static_cast<double>(peak("1f1b")));
 }
 
+// Are the runs of Megatron-LM's papers within a tenth of what they published? With full
+// recomputation 530 billion parameters became 15 % too slow when today's framework, which sends
+// whole activations between stages, took the place of that of 2022.
+TEST(Regression, TheScenariosOfMegatronsPapersKeepTheirFramework) {
+  std::size_t figures = 0;
+  for (const auto& file :
+       fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios/megatron")) {
+    if (file.path().extension() != ".json") continue;
+    for (const PublishedComparison& one :
+         simulate(load_scenario(file.path().string(), {})).facts.published) {
+      EXPECT_NEAR(one.error(), 0.0, 0.1) << file.path().filename() << ", " << one.title;
+      ++figures;
+    }
+  }
+  EXPECT_GE(figures, 22U);
+}
+
 std::vector<std::string> contraction_cases() {
   std::vector<std::string> files;
   for (const auto& file : fs::directory_iterator(kFolder / "contraction"))

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "tests/tools/shell.hpp"
 
@@ -118,6 +121,43 @@ TEST(Tutorial, TheFrontPageShowsTheGoldenRun) {
     ASSERT_NE(at, std::string::npos) << "README.md: the run does not print (here): " << line;
     from = at + line.size();
   }
+}
+
+// Returns the cells of a row of a Markdown table without their spaces.
+std::vector<std::string> cells(const std::string& row) {
+  std::vector<std::string> found;
+  std::istringstream text(row.substr(1));
+  for (std::string cell; std::getline(text, cell, '|');) {
+    const std::size_t from = cell.find_first_not_of(' ');
+    found.push_back(
+        from == std::string::npos ? "" : cell.substr(from, cell.find_last_not_of(' ') + 1 - from));
+  }
+  return found;
+}
+
+// Does the overview of accuracy have the mean errors of collectives that fit_nccl has written?
+TEST(Accuracy, TheOverviewHasTheErrorsOfTheFit) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> fitted;
+  std::istringstream errors(read_file(Scratch::kTree / "sim/nccl/data/errors.md"));
+  for (std::string line; std::getline(errors, line) && line != "By fabric and number of nodes:";)
+    if (line.starts_with("| "))
+      if (const auto row = cells(line); row.size() == 6)
+        fitted.emplace(std::pair(row[0], row[1]), row);
+  std::istringstream page(read_file(Scratch::kTree / "docs/accuracy/overview.md"));
+  std::string line;
+  while (std::getline(page, line) && !line.starts_with("| one node | operation |")) {
+  }
+  std::getline(page, line);
+  std::size_t rows = 0;
+  for (; std::getline(page, line) && line.starts_with("| "); ++rows) {
+    const auto shown = cells(line);
+    const auto row = fitted.find({shown[0], shown[1]});
+    ASSERT_NE(row, fitted.end()) << line;
+    for (std::size_t band = 2; band < shown.size(); ++band)
+      EXPECT_EQ(shown[band], row->second[band].substr(0, row->second[band].find(" (")))
+          << "docs/accuracy/overview.md: " << line;
+  }
+  EXPECT_GE(rows, 15U);
 }
 
 // The keys of a JSON value, as docs/reference/result.md writes them: `[]` for every element, `NAME`

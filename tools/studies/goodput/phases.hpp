@@ -12,7 +12,8 @@ namespace trainyard {
 
 struct ScenarioPhase {
   double from_tokens = 0.0;
-  Scenario scenario;  // without a reliability block
+  Scenario scenario;                // without a reliability block
+  std::int64_t interval_steps = 0;  // between checkpoints in storage; 0: as the whole run
 };
 
 // In the order of time; the first begins with the run. Empty where the scenario lists none. The

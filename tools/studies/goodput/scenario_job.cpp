@@ -332,6 +332,13 @@ void check_writes_of_phase(const Scenario& scenario, const Job& job, const Train
   }
 }
 
+std::int64_t interval_of_phase(const Scenario& scenario, const Job& job, const ScenarioPhase& phase,
+                               double step_s) {
+  if (phase.interval_steps > 0) return phase.interval_steps;
+  if (scenario.reliability->checkpoint.interval_steps > 0) return job.storage().interval_steps;
+  return steps_of_interval(scenario, job, step_s);
+}
+
 // The phases in the order of time: phase_after() needs the tokens of the steps of those before. An
 // interval between checkpoints that is a time becomes another number of steps in each phase.
 void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& job) {
@@ -345,9 +352,7 @@ void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& jo
     phase.policy_step_s = job.policy == FailurePolicy::Redundant
                               ? steps.redundant_step(of_scenario.scenario)
                               : phase.step_s * job.policy_step_s / job.step_s;
-    phase.interval_steps = scenario.reliability->checkpoint.interval_steps > 0
-                               ? job.storage().interval_steps
-                               : steps_of_interval(scenario, job, phase.step_s);
+    phase.interval_steps = interval_of_phase(scenario, job, of_scenario, phase.step_s);
     phase.drags_s = drags_of_writes(scenario, of_scenario.scenario, phase.step_s, steps, job);
     check_writes_of_phase(scenario, job, phase);
     job.phases.push_back(std::move(phase));

@@ -210,6 +210,24 @@ TEST(TrainingPhases, OfAScenarioAreSimulated) {
   EXPECT_DOUBLE_EQ(job.phases[2].step_s, job.step_s);
 }
 
+// Does a phase keep its own interval between checkpoints, and the others that of the run?
+TEST(TrainingPhases, KeepTheIntervalsThatTheyName) {
+  Memo memo;
+  const Job whole = job_of(load(ramp()), memo);
+  Json document = ramp();
+  document["reliability"]["phases"][1]["interval_steps"] = 7;
+  const Job job = job_of(load(document), memo);
+  EXPECT_EQ(job.phases[0].interval_steps, whole.phases[0].interval_steps);
+  EXPECT_EQ(job.phases[1].interval_steps, 7);
+  EXPECT_EQ(job.phases[2].interval_steps, whole.phases[2].interval_steps);
+  EXPECT_NE(whole.phases[1].interval_steps, 7);
+  document["reliability"]["checkpoint"]["interval_steps"] = 50;
+  document["reliability"]["checkpoint"].erase("interval");
+  const Job counted = job_of(load(document), memo);
+  EXPECT_EQ(counted.phases[0].interval_steps, 50);
+  EXPECT_EQ(counted.phases[1].interval_steps, 7);
+}
+
 // Does the scenario's own training come before the first phase that does not begin at once?
 TEST(TrainingPhases, BeginWithTheTrainingOfTheScenario) {
   Memo memo;
