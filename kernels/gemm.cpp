@@ -76,7 +76,7 @@ std::string to_text(const Tile& tile) { return fmt::format("{}x{}", tile.m, tile
 // most.
 double tile_rate(const TileModel& model, const Tile& tile) {
   constexpr double largest = 32768.0;
-  const double elements = static_cast<double>(tile.m * tile.n);
+  const auto elements = static_cast<double>(tile.m * tile.n);
   if (elements >= largest) return model.largest_tile;
   return model.largest_tile * std::pow(elements / largest, model.tile_exponent);
 }
@@ -122,7 +122,7 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
                   const TilesOf& tiles_of) {
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
   const Bytes unsplit = hbm_bytes(kernel);
-  const double sms = static_cast<double>(sheet.sms);
+  const auto sms = static_cast<double>(sheet.sms);
   const double peak_of_sm = sheet.peak(dtype).value() / sms;
   Seconds best{std::numeric_limits<double>::infinity()};
   // Stops early without changing the result: no choice is faster than its traffic, and splitting k

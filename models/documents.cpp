@@ -29,7 +29,7 @@ Lengths drawn_sequence(std::int64_t sequence, const Documents& documents, Random
   Lengths lengths;
   for (std::int64_t left = sequence; left > 0; left -= lengths.back()) {
     const double drawn = drawn_length(documents, random.gaussian());
-    const double most = static_cast<double>(left);
+    const auto most = static_cast<double>(left);
     lengths.push_back(std::max<std::int64_t>(1, std::llround(std::min(drawn, most))));
   }
   return lengths;

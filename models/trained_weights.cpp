@@ -42,7 +42,7 @@ std::vector<Adapter> layer_adapters(const Architecture& a, const Training& train
   if (training.lora_rank == 0) return adapters;
   for (const Weight& weight : layer_weights(a, kind)) {
     const bool row = weight.split == Split::Row;
-    for (bool AdapterTargets::*target : weight.adapters) {
+    for (bool AdapterTargets::*const target : weight.adapters) {
       if (target == nullptr || !(training.lora_targets.*target)) continue;
       adapters.push_back({.target = std::string(word_for(kAdapterTargets, target)),
                           .kernel = weight.gemm,

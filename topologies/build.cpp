@@ -73,8 +73,8 @@ void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
   for (std::uint32_t number = 0; number < spec.nodes; ++number) {
     const DrawnNode& node = kinds[kind_of[number]];
     const DeviceId first = draft.blueprint.stamp(patterns[kind_of[number]], number);
-    for (const DeviceId gpu : node.gpus) draft.gpus.push_back(DeviceId{first + gpu});
-    for (const DeviceId nic : node.nics) draft.nics.push_back(DeviceId{first + nic});
+    for (const DeviceId gpu : node.gpus) draft.gpus.emplace_back(first + gpu);
+    for (const DeviceId nic : node.nics) draft.nics.emplace_back(first + nic);
   }
 }
 

@@ -40,7 +40,8 @@ Kind kind_of(const std::vector<std::string>& names, const std::string& name) {
 // Reads a custom cluster. Devices come before links, because links refer to devices by name.
 class CustomReader {
  public:
-  CustomReader(JsonObject object, std::string name) : object_(object), name_(std::move(name)) {}
+  CustomReader(JsonObject object, std::string name)
+      : object_(std::move(object)), name_(std::move(name)) {}
 
   ClusterSpec read() {
     spec_.node.name = object_.text("name", name_);
@@ -326,7 +327,7 @@ Json links_json(const Cluster& cluster) {
 }  // namespace
 
 ClusterSpec read_custom(JsonObject object, const std::string& name) {
-  return CustomReader(object, name).read();
+  return CustomReader(std::move(object), name).read();
 }
 
 Cluster build_custom(const ClusterSpec& spec) {

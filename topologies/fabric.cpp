@@ -210,7 +210,7 @@ Json to_json(const FabricSpec& fabric) {
 }
 
 Routing read_routing(JsonObject object) {
-  const Routing routing = read_fields<Routing>(object, kRoutingFields, Routing{});
+  const auto routing = read_fields<Routing>(object, kRoutingFields, Routing{});
   // A field that this kind of routing does not use is an error, because it would have no effect.
   const std::string name = to_json(routing)["kind"].get<std::string>() + " routing";
   for (const Field<Routing>& field : kRoutingFields)

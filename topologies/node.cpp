@@ -227,7 +227,7 @@ void check_divides(JsonObject& root, std::string_view key, std::uint32_t part, c
 
 NodeSpec read_node(JsonObject object, std::string name) {
   object.ignore("description");
-  NodeSpec node = read_fields<N>(object, kNode, N{.name = std::move(name)});
+  auto node = read_fields<N>(object, kNode, N{.name = std::move(name)});
   check_divides(object, "pcie", node.gpus_per_pcie_switch, node, "GPUs per PCIe switch");
   check_divides(object, "cpu", node.gpus_per_cpu, node, "GPUs per CPU");
   check_divides(object, "nic", node.nics, node, "NICs");

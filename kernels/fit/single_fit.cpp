@@ -122,7 +122,7 @@ constexpr double settled_seconds_least = 0.5e-3;
 
 // Query rows that fill every SM many times. With fewer rows, forward and backward differ in
 // parallelism.
-constexpr std::int64_t saturating_rows_least = 64 * 4096;
+constexpr std::int64_t saturating_rows_least = std::int64_t{64} * 4096;
 
 // Measured time over the model's time, both without the time of accumulating in fp32. That time is
 // memory traffic, which the clock does not slow.

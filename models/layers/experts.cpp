@@ -163,7 +163,7 @@ void GroupedExperts::activate_backward() {
   const std::int64_t half = rows().total() * inner_;
   const std::int64_t gate = 3 * shape_.element + 2;
   const std::int64_t up = 4 * shape_.element + 6;
-  kernel("expert_clamp_backward", half * (gate + up + 2 * 2 * shape_.element), 7);
+  kernel("expert_clamp_backward", half * (gate + up + 4 * shape_.element), 7);
 }
 
 // One multiplication and one sum for each expert, then one concatenation and one cast.

@@ -147,7 +147,8 @@ std::vector<ReadyGradient> StageLayers::backward(const StageLayer& at, const Uni
   const bool trained = parts_.options.weights.trained.layer(at.chunk.in_model(at.layer));
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
   if (part != BackwardPart::Weight) begin_backward(at, step.place);
-  std::vector<ReadyGradient> gradients = layer_.backward(part, backward_memory(at, part, trained));
+  const std::vector<ReadyGradient> gradients =
+      layer_.backward(part, backward_memory(at, part, trained));
   if (part != BackwardPart::Weight) parts_.offload.weights_used();
   return trained ? gradients : std::vector<ReadyGradient>{};
 }

@@ -219,7 +219,7 @@ class Vee final : public Schedule {
   [[nodiscard]] ScheduleLists lists(const PipelineShape& shape) const override {
     PipelineShape planned = placed(*this, shape);
     planned.costs = {};
-    return row_.lists(std::move(planned), shape.costs);
+    return row_.lists(planned, shape.costs);
   }
 
  private:
@@ -301,9 +301,9 @@ ScheduleLists zb_v_lists(PipelineShape planned, const StepCosts& costs) {
   const auto makespan = [&](const ScheduleLists& lists) {
     return play_schedule(lists, real, durations_of(real)).makespan_s;
   };
-  ScheduleLists repeated = round_lists(planned, round);
+  const ScheduleLists repeated = round_lists(planned, round);
   planned.activation_limit = 2 * planned.stages;
-  ScheduleLists laid_out = zero_bubble_lists(planned, durations_of(planned));
+  const ScheduleLists laid_out = zero_bubble_lists(planned, durations_of(planned));
   return makespan(laid_out) < makespan(repeated) ? laid_out : repeated;
 }
 

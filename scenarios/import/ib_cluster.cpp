@@ -98,8 +98,8 @@ class Drawing {
     const std::uint32_t pattern = draft_.blueprint.add_pattern(node.wiring);
     for (std::uint32_t number = 0; number < layout_.nodes.size(); ++number) {
       const DeviceId first = draft_.blueprint.stamp(pattern, number);
-      for (const DeviceId gpu : node.gpus) draft_.gpus.push_back(DeviceId{first + gpu});
-      for (const DeviceId nic : node.nics) draft_.nics.push_back(DeviceId{first + nic});
+      for (const DeviceId gpu : node.gpus) draft_.gpus.emplace_back(first + gpu);
+      for (const DeviceId nic : node.nics) draft_.nics.emplace_back(first + nic);
     }
   }
 

@@ -129,7 +129,7 @@ struct Traffic {
 };
 Traffic traffic_of(const TracedShape& shape, std::int8_t input, double otherwise) {
   if (input < 0) return {};
-  const auto index = static_cast<std::size_t>(input);
+  const auto index = static_cast<std::size_t>(static_cast<unsigned char>(input));
   const TensorDims* dims = tensor(shape, index);
   if (dims == nullptr) return {};
   const std::int64_t count = elements(*dims);

@@ -42,7 +42,7 @@ class JobsReader {
  private:
   // Every field is read before any is checked, so that a fault in one makes no other unknown.
   JobSpec read_job(JsonObject& job, const Jobs& jobs) {
-    JobSpec spec =
+    auto spec =
         read_fields<JobSpec>(job, job_fields(), {.name = fmt::format("job {}", jobs.all.size())});
     const std::vector<Override> changes = changes_of(job);
     if (file_.is_sound("/cluster") && spec.gpus > gpu_count(jobs.cluster))

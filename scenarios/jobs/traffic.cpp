@@ -146,7 +146,7 @@ void write_all_to_all(const TrafficSpec& traffic, Workload& workload) {
   workload.slots = {"all"};
   Group all;
   for (std::uint32_t rank = 0; rank < workload.ranks.size(); ++rank) {
-    all.members.push_back(RankId{rank});
+    all.members.emplace_back(rank);
     workload.ranks[rank].slots = {{GroupId{0}, rank}};
   }
   workload.groups = {std::move(all)};
@@ -161,7 +161,7 @@ void write_all_to_all(const TrafficSpec& traffic, Workload& workload) {
 std::span<const Field<TrafficSpec>> traffic_fields() { return kTraffic; }
 
 TrafficSpec read_traffic(JsonObject traffic) {
-  TrafficSpec spec = read_fields<T>(traffic, kTraffic, {});
+  auto spec = read_fields<T>(traffic, kTraffic, {});
   const nlohmann::ordered_json& every = traffic.raw("every");
   if (every.is_string() && parse_time(every.get<std::string>()) == Seconds{})
     traffic.report("every", fmt::format("must be more than 0 s, not {}", shown(every)),

@@ -53,7 +53,7 @@ Json resolved(const Scenario& scenario) {
 // express that heads divide by tensor. The schema is generated from the reader's tables.
 namespace {
 
-Json with_description(std::string_view description, Json schema) {
+Json with_description(std::string_view description, const Json& schema) {
   Json json{{"description", description}};
   json.update(schema);
   return json;

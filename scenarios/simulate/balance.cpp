@@ -115,7 +115,7 @@ Pace pace_of(const Result& run, const TrainingPlan& plan) {
     slowest.layer_s = std::max(slowest.layer_s, own.layer_s);
     slowest.other_s = std::max(slowest.other_s, own.other_s);
     if (run.memory_peaks.empty()) continue;
-    const double peak =
+    const auto peak =
         static_cast<double>(run.memory_peaks[run.partition->class_of_rank[rank]].bytes);
     const double capacity = run.cluster->gpu_kind(run.workload->ranks[rank].gpu).memory.value();
     pace.memory[stage] = std::max(pace.memory[stage], peak / capacity);

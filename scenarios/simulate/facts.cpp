@@ -265,7 +265,7 @@ std::vector<PublishedComparison> compare_published(const Scenario& scenario, con
   std::vector<PublishedComparison> rows;
   if (!scenario.published) return rows;
   const Published& published = *scenario.published;
-  const double gpus = static_cast<double>(scenario.plan.world());
+  const auto gpus = static_cast<double>(scenario.plan.world());
   const FlopsPerSecond model = facts.model_flops / step_time / gpus;
   const FlopsPerSecond hardware = facts.hardware_flops / step_time / gpus;
   const auto add = [&rows](const char* figure, const char* title, const char* unit, double there,

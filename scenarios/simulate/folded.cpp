@@ -45,7 +45,8 @@ std::size_t footprint(const Folded& folded) {
   for (const FlowClass& flow : partition.flows)
     bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
   for (const auto& calls : partition.phases)
-    for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
+    for (const auto& phases : calls)
+      bytes += sizeof(std::vector<FoldedPhase>) + phases.size() * sizeof(FoldedPhase);
   for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotTarget);
   return bytes;
 }

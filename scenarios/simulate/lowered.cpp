@@ -25,7 +25,7 @@ namespace {
 std::uint32_t append_copies(Workload& workload, std::size_t count) {
   const auto first = static_cast<std::uint32_t>(workload.kernels.size());
   for (std::size_t kernel = 0; kernel < count; ++kernel)
-    workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    workload.kernels.emplace_back(workload.kernels[kernel]);
   return first;
 }
 
@@ -103,7 +103,7 @@ Specialised with_stage_clocks(Specialised special, const PowerSettings& power) {
     if (!first.contains(clock)) {
       first[clock] = append_copies(workload, count);
       for (std::size_t kernel = 0; kernel < count; ++kernel)
-        gpu_of_kernel.push_back(std::string(gpu_of_kernel[kernel]));
+        gpu_of_kernel.emplace_back(gpu_of_kernel[kernel]);
       clock_of_kernel.resize(workload.kernels.size(), clock);
     }
     move_kernels(program, count, first[clock]);

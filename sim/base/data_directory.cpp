@@ -178,7 +178,7 @@ const fs::path& code_file() {
     const char* const name = static_cast<const link_map*>(object)->l_name;
     if (name == nullptr || *name == '\0') return program_file();
     std::error_code error;
-    fs::path file = fs::canonical(name, error);
+    const fs::path file = fs::canonical(name, error);
     return error ? program_file() : file;
   }();
   return kFile;

@@ -31,7 +31,7 @@ std::string place(std::string_view text, std::size_t byte) {
 
 // Turns "[json.exception.parse_error.101] parse error at line 1, column 2: syntax ..." into "syntax
 // ...".
-std::string without_preamble(std::string message) {
+std::string without_preamble(const std::string& message) {
   const auto end = message.find(": ");
   return end == std::string::npos ? message : message.substr(end + 2);
 }

@@ -372,7 +372,7 @@ bool JsonObject::boolean(std::string_view key, std::optional<bool> fallback) {
   return fallback.value_or(false);
 }
 
-std::string JsonObject::text(std::string_view key, std::optional<std::string> fallback) {
+std::string JsonObject::text(std::string_view key, const std::optional<std::string>& fallback) {
   const Json* value = find(key, !fallback, "text");
   if (value == nullptr) return fallback.value_or("");
   if (value->is_string()) return value->get<std::string>();
@@ -381,7 +381,7 @@ std::string JsonObject::text(std::string_view key, std::optional<std::string> fa
 }
 
 std::string JsonObject::choice(std::string_view key, const std::vector<std::string>& choices,
-                               std::optional<std::string> fallback) {
+                               const std::optional<std::string>& fallback) {
   const std::string what = fmt::format("one of {}", fmt::join(choices, ", "));
   const Json* value = find(key, !fallback, what);
   if (value == nullptr) return fallback.value_or("");
@@ -399,8 +399,8 @@ std::string JsonObject::choice(std::string_view key, const std::vector<std::stri
   return fallback.value_or("");
 }
 
-std::vector<std::string> JsonObject::texts(std::string_view key,
-                                           std::optional<std::vector<std::string>> fallback) {
+std::vector<std::string> JsonObject::texts(
+    std::string_view key, const std::optional<std::vector<std::string>>& fallback) {
   const Json* value = find(key, !fallback, "an array of texts");
   std::vector<std::string> all;
   if (value == nullptr) return fallback.value_or(all);

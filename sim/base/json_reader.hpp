@@ -98,10 +98,11 @@ class JsonObject {
   [[nodiscard]] std::int64_t integer(std::string_view key, const IntegerRule& rule = {});
   [[nodiscard]] double number(std::string_view key, const NumberRule& rule = {});
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> fallback = {});
-  [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
+  [[nodiscard]] std::string text(std::string_view key,
+                                 const std::optional<std::string>& fallback = {});
   // Reads one word of a closed set. The problem lists the set and the nearest word.
   [[nodiscard]] std::string choice(std::string_view key, const std::vector<std::string>& choices,
-                                   std::optional<std::string> fallback = {});
+                                   const std::optional<std::string>& fallback = {});
   // Reads a list of words of a closed set. `unknown` is the message for any other word, which
   // replaces its braces.
   [[nodiscard]] std::vector<std::string> choices(std::string_view key,
@@ -118,7 +119,7 @@ class JsonObject {
   [[nodiscard]] FlopsPerSecond flops_rate(std::string_view key,
                                           std::optional<FlopsPerSecond> fallback = {});
   [[nodiscard]] std::vector<std::string> texts(
-      std::string_view key, std::optional<std::vector<std::string>> fallback = {});
+      std::string_view key, const std::optional<std::vector<std::string>>& fallback = {});
 
   // Reads a nested object. If it is absent, the result is an empty object (whose required fields
   // are then reported as missing).

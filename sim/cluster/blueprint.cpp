@@ -337,12 +337,12 @@ void Blueprint::build_links() {
       if (from[i] >= begin) leading.append(from[i] - begin, to, far);
   });
   for (std::uint32_t device = 0; device < leading.size(); ++device) {
-    drawn_.first_link_.push_back(LinkId{drawn_.link_count()});
+    drawn_.first_link_.emplace_back(drawn_.link_count());
     leading.for_each(device, [&](const StridedRange& to, const Far& far) {
       drawn_.strands_.append(to, {begin + device, far});
     });
   }
-  drawn_.first_link_.push_back(LinkId{drawn_.link_count()});
+  drawn_.first_link_.emplace_back(drawn_.link_count());
 }
 
 bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const {

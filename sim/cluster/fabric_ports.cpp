@@ -142,11 +142,14 @@ class StridedCables {
   bool add(bool up, std::uint32_t place, const StridedRange& nics, const StridedRange& links);
   [[nodiscard]] bool are_all() const { return one_each_ && told_ == 2 * up_.size(); }
 
+  // By GPU.
+  struct Lists {
+    std::vector<LinkId> up;
+    std::vector<LinkId> down;
+    std::vector<std::uint32_t> places;  // the index of the switch that leads down to it
+  };
   // REQUIRES: are_all().
-  [[nodiscard]] std::vector<LinkId> up() && { return std::move(up_); }
-  [[nodiscard]] std::vector<LinkId> down() && { return std::move(down_); }
-  // Returns, by GPU, the index of the switch that leads down to it.
-  [[nodiscard]] std::vector<std::uint32_t> places() && { return std::move(places_); }
+  [[nodiscard]] Lists take() && { return {std::move(up_), std::move(down_), std::move(places_)}; }
 
  private:
   const StridedNics& nics_;
@@ -268,8 +271,9 @@ std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
         if (cables.add(way == Way::Up, place, devices, links)) has_nics[place] = true;
       });
   if (!cables.are_all()) return std::nullopt;
-  return Cables{PortLinks(std::move(cables).up()), PortLinks(std::move(cables).down()),
-                std::move(has_nics), std::move(cables).places()};
+  auto [up, down, places] = std::move(cables).take();
+  return Cables{PortLinks(std::move(up)), PortLinks(std::move(down)), std::move(has_nics),
+                std::move(places)};
 }
 
 FabricPorts::Cables FabricPorts::all_cables() const {

@@ -47,9 +47,10 @@ void sort_by_place(Adjacency& adjacency) {
 }  // namespace
 
 Net laid_out(std::vector<bool> relays, std::span<const NetLink> links, ArcOrder order) {
+  const std::size_t places = relays.size();
   Net net{
-      .out = adjacency(relays.size(), links, &NetLink::from, &NetLink::to),
-      .in = adjacency(relays.size(), links, &NetLink::to, &NetLink::from),
+      .out = adjacency(places, links, &NetLink::from, &NetLink::to),
+      .in = adjacency(places, links, &NetLink::to, &NetLink::from),
       .relays = std::move(relays),
       .plain = std::ranges::all_of(links, [](const NetLink& link) { return link.length == 1; })};
   if (order == ArcOrder::OfPlaces) {

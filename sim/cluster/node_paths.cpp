@@ -212,7 +212,7 @@ Route NodePaths::between_gpus(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   const DeviceId to = topology_.gpus().at(to_gpu);
   // NVLink takes precedence over the host side, even if the path over the host side has fewer
   // links.
-  Route over_nvlink = route(Side::NvLink, from, to);
+  const Route over_nvlink = route(Side::NvLink, from, to);
   return over_nvlink.empty() ? route(Side::Host, from, to) : over_nvlink;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/cluster/router.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -56,7 +57,7 @@ Router::Router(Topology topology)
 Route Router::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
   if (topology_.gpus().at(from_gpu) == topology_.gpus().at(to_gpu)) return {};
   if (topology_.node_of(from_gpu) == topology_.node_of(to_gpu)) {
-    Route route = nodes_.between_gpus(from_gpu, to_gpu);
+    const Route route = nodes_.between_gpus(from_gpu, to_gpu);
     return route.empty() ? across_fabric({from_gpu, to_gpu}, {}, detail) : route;
   }
   const Crossing ends = crossing(from_gpu, to_gpu);
@@ -205,16 +206,15 @@ Route Router::hashed_paths(Crossing ends, Route so_far) const {
     std::vector<Arc> onward;
     while (hops[here.place] > 0) {
       onward.clear();
-      for (const Arc& arc : fabric.net().out.of(here.place)) {
-        if (hops[arc.place] + arc.length == hops[here.place]) onward.push_back(arc);
-      }
+      std::ranges::copy_if(
+          fabric.net().out.of(here.place), std::back_inserter(onward),
+          [&](const Arc& arc) { return hops[arc.place] + arc.length == hops[here.place]; });
       here = pick(onward, fabric.device(here.place));
       take(here);
     }
     onward.clear();
-    for (const Arc& arc : ports.down(ends.enters_at)) {
-      if (arc.place == here.place) onward.push_back(arc);
-    }
+    std::ranges::copy_if(ports.down(ends.enters_at), std::back_inserter(onward),
+                         [&](const Arc& arc) { return arc.place == here.place; });
     take(pick(onward, fabric.device(here.place)));
   }
   append(so_far, merged(crossed));

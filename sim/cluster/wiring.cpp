@@ -99,7 +99,7 @@ void Wiring::write_out() {
     devices.push_back(device(id));
     first_link.push_back(first_link_from(id));
   }
-  first_link.push_back(LinkId{link_count()});
+  first_link.emplace_back(link_count());
   runs_ = {};
   strands_ = std::move(strands);
   devices_ = std::move(devices);

@@ -147,7 +147,7 @@ bool NodeMembers::holds(std::span<const LinkLoad> loads) const {
 void NodeMembers::append_moved(std::span<const LinkLoad> loads, const NodeMembers& other,
                                std::vector<LinkLoad>& all) const {
   const Wiring& wiring = cluster_->wiring();
-  const std::uint32_t gpus = cluster_->facts().gpus_per_node;
+  const std::size_t gpus = cluster_->facts().gpus_per_node;
   const DeviceId here = cluster_->gpus()[node_ * gpus];
   const DeviceId there = cluster_->gpus()[other.node_ * gpus];
   for (const LinkLoad& load : loads) {

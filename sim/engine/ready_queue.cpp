@@ -515,7 +515,7 @@ void Replay::for_each_participant(const Rendezvous::Call& group_call, const Visi
 
 void Replay::begin_call(const Rendezvous::Call& group_call) {
   // Numbers of calls that have ended are used again: 27 bits of a token hold them.
-  std::uint32_t live_call = static_cast<std::uint32_t>(calls_.size());
+  auto live_call = static_cast<std::uint32_t>(calls_.size());
   if (free_calls_.empty()) {
     calls_.emplace_back();
   } else {

@@ -101,6 +101,11 @@ std::vector<Successors::NumberedEdge> Successors::incoming_edges(const ProgramRe
   std::vector<BlockEdges> contracted(regions.variants.size());
   LastOnStream last{};
   last.fill(kNone);
+  const auto follow_stream = [&](const BlockEdges::Place& to, const Edge& edge) {
+    if (!to.begins_stream || last[to.stream] == kNone) return;
+    TY_CHECK(last[to.stream] != kWithoutEdges, edge.operation);
+    edges.push_back({last[to.stream], edge});
+  };
   for (std::size_t i = 0; i < variant_of_.size(); ++i) {
     const Instance& instance = operations_.instances()[i];
     const std::uint32_t variant = variant_of_[i];
@@ -108,29 +113,25 @@ std::vector<Successors::NumberedEdge> Successors::incoming_edges(const ProgramRe
     // Every block has an operation, so `last` is empty only before the first use.
     if (own.last.empty()) own = edges_in(operations_.block_of(instance), variant, regions);
     const std::span<const OpIndex> bindings = operations_.bindings_of(instance);
+    const auto number = [&](std::uint32_t from) {
+      return from < kBlockInput ? first_number_[i] + from : number_of(bindings[from - kBlockInput]);
+    };
     std::uint32_t input = 0;
     for (const BlockEdges::Place& to : own.places) {
       const OpIndex op = instance.first + to.place;
       const auto counter = static_cast<std::uint32_t>(waits_for_.size());
       const std::size_t before = edges.size();
-      if (to.begins_stream && last[to.stream] != kNone) {
-        TY_CHECK(last[to.stream] != kWithoutEdges, op);
-        edges.push_back({last[to.stream], {op, counter}});
-      }
-      for (; input < to.inputs_end; ++input) {
-        const std::uint32_t from = own.inputs[input];
-        edges.push_back(
-            {from < kBlockInput ? first_number_[i] + from : number_of(bindings[from - kBlockInput]),
-             {op, counter}});
-      }
+      follow_stream(to, {op, counter});
+      for (; input < to.inputs_end; ++input)
+        edges.push_back({number(own.inputs[input]), {op, counter}});
       if (edges.size() == before) {
         heads_.push_back(op);
       } else {
         waits_for_.push_back(static_cast<std::uint32_t>(edges.size() - before));
       }
     }
-    for (const auto& [stream, number] : own.last)
-      last[stream] = number == kNone ? kWithoutEdges : first_number_[i] + number;
+    for (const auto& [stream, of_block] : own.last)
+      last[stream] = of_block == kNone ? kWithoutEdges : first_number_[i] + of_block;
   }
   return edges;
 }

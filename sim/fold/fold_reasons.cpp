@@ -259,7 +259,7 @@ std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
 
 // The rate cap, and the link that leaves the flow the least rate.
 std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
-  std::string text = to_text(BytesPerSecond{use.flow.rate_cap_bytes_per_s});
+  const std::string text = to_text(BytesPerSecond{use.flow.rate_cap_bytes_per_s});
   double least = std::numeric_limits<double>::infinity();
   std::optional<Link> slowest;
   for (const auto& [id, load] : joint_.shape(shape)) {

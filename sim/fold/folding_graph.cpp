@@ -214,7 +214,7 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
 }
 
 LabelledGraph FoldingGraph::graph(const Contention& found) const {
-  return LabelledGraph(end, joint_edges(found, *this));
+  return {end, joint_edges(found, *this)};
 }
 
 // Gives shapes their vertices. Returns the vertex after the last.

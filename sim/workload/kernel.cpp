@@ -56,8 +56,8 @@ struct BytesOf {
     const double q =
         batch * static_cast<double>(a.query_length) * static_cast<double>(a.query_heads);
     const double kv = batch * static_cast<double>(a.kv_length) * static_cast<double>(a.kv_heads);
-    const double qk = static_cast<double>(a.head_dim_qk);
-    const double v = static_cast<double>(a.head_dim_v);
+    const auto qk = static_cast<double>(a.head_dim_qk);
+    const auto v = static_cast<double>(a.head_dim_v);
     // Q, K, V and the output, and the fp32 log-sum-exp of each row.
     const double forward = element_bytes(a.dtype) * (q * qk + kv * (qk + v) + q * v) + 4.0 * q;
     // The backward pass reads the inputs and outputs of the forward pass and the output's gradient,

@@ -132,7 +132,8 @@ class WorkloadReader {
     workload_.streams = distinct_texts("streams", {"compute"}, 256);
     workload_.slots = distinct_texts("slots", {}, kMostOf16Bits);
     workload_.categories = distinct_texts("memory_categories", {}, kMostOf16Bits);
-    for (std::string& name : root_.texts("names", std::vector<std::string>{})) names_.append(name);
+    for (const std::string& name : root_.texts("names", std::vector<std::string>{}))
+      names_.append(name);
     for (JsonObject& kernel : root_.objects("kernels")) kernels_.append(read_kernel(kernel));
     for (JsonObject& call : root_.objects("calls")) calls_.append(read_call(call));
     read_delays();
@@ -245,7 +246,7 @@ class WorkloadReader {
   static void read_instances(JsonObject& object, OperationList::Content& content) {
     OpIndex next = 0;
     for (JsonObject& read : object.objects("instances")) {
-      Instance instance{
+      const Instance instance{
           .first = next,
           .block = number(read, "block"),
           .microbatch = static_cast<std::int32_t>(read.integer(
@@ -400,7 +401,7 @@ class WorkloadReader {
         // A rank that is listed twice keeps its first group rank here; validate() reports it.
         group_rank_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
                                 group.members.size());
-        group.members.push_back(RankId{members[i].get<std::uint32_t>()});
+        group.members.emplace_back(members[i].get<std::uint32_t>());
       } else {
         object.report("members", fmt::format("{} is not a rank number", shown(members[i])));
       }

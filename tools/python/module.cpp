@@ -116,7 +116,7 @@ WhatIf what_if_of(const py::kwargs& changes) {
 TraceOptions trace_options(const std::optional<std::vector<std::uint32_t>>& ranks, bool all) {
   TraceOptions options{.all_ranks = all};
   if (ranks)
-    for (const std::uint32_t rank : *ranks) options.ranks.push_back(RankId{rank});
+    for (const std::uint32_t rank : *ranks) options.ranks.emplace_back(rank);
   return options;
 }
 

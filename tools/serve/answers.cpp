@@ -274,7 +274,7 @@ Json layout_json(const Json& request, const Hooks& hooks) {
 }
 
 Json model_json(const Json& request) {
-  const std::string text = member<std::string>(request, "text");
+  const auto text = member<std::string>(request, "text");
   const HfShape made = shape_of_hf_config(parse_json("config.json", text), "config.json");
   return {{"model", made.shape}, {"notes", made.notes}};
 }

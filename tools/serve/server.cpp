@@ -85,7 +85,7 @@ std::string_view host_name(std::string_view host) {
 
 // An address as a URL has it: one of IPv6 in brackets. One of IPv4 that an IPv6 socket has taken is
 // written as IPv4.
-std::string url_host(std::string address) {
+std::string url_host(const std::string& address) {
   constexpr std::string_view kMapped = "::ffff:";
   if (address.starts_with(kMapped)) return address.substr(kMapped.size());
   return address.find(':') == std::string::npos ? address : "[" + address + "]";

@@ -61,7 +61,7 @@ class Splice {
     const StateRecipe recipe = state_recipe(plan);
     const StateBytes state = state_bytes(recipe, part);
     state_ = std::llround(state.master + state.first_moment + state.second_moment);
-    to_.kernels.push_back(
+    to_.kernels.emplace_back(
         MemoryBound{.kind = MemoryBoundKind::Optimizer,
                     .bytes = std::llround(optimizer_step_bytes(recipe) * static_cast<double>(part)),
                     .launches = 1});

@@ -114,7 +114,8 @@ double distinct_units(const TokenChoice& c, std::int64_t units) {
   // probability.
   if (units >= choice.groups) {
     const double unit = static_cast<double>(c.experts) / static_cast<double>(units);
-    const auto open = static_cast<double>(choice.reached * units / choice.groups);
+    const std::int64_t units_of_group = units / choice.groups;
+    const auto open = static_cast<double>(choice.reached * units_of_group);
     return open * (1.0 - none_of(pool, unit, c.picks));
   }
   // Units of several groups: j of the reached groups belong to the unit with a hypergeometric

@@ -79,23 +79,25 @@ std::vector<Message> ParameterServer::listed(const PlacedGroup& placed, Bytes by
                     .pieces = servers_.count,
                     .piece_bytes = bytes.value() / servers_.count,
                     .carried_on = carried_on});
-  for (const bool push : {true, false}) {
-    for (std::uint32_t distance = servers_.dedicated ? 0 : 1; distance < places; ++distance) {
-      for (std::uint32_t server = 0; server < servers_.count; ++server) {
-        // With more servers than workers, some places of the ring have no worker.
-        const std::uint32_t worker = (server + distance) % places;
-        if (worker >= workers) continue;
-        const std::uint32_t group_rank = servers_.dedicated ? workers + server : server;
-        list.send({.from = push ? worker : group_rank,
-                   .to = push ? group_rank : worker,
-                   .step = push ? 0U : 1U,
-                   .channel = servers_.dedicated ? distance : distance - 1,
-                   .reduce = push,
-                   .piece_begin = server,
-                   .piece_end = server + 1});
-      }
-    }
-  }
+  const std::uint32_t nearest = servers_.dedicated ? 0 : 1;
+  const std::uint32_t first_server = servers_.dedicated ? workers : 0;
+  const auto exchange = [&](bool push, std::uint32_t distance, std::uint32_t server) {
+    // With more servers than workers, some places of the ring have no worker.
+    const std::uint32_t worker = (server + distance) % places;
+    if (worker >= workers) return;
+    const std::uint32_t group_rank = first_server + server;
+    list.send({.from = push ? worker : group_rank,
+               .to = push ? group_rank : worker,
+               .step = push ? 0U : 1U,
+               .channel = distance - nearest,
+               .reduce = push,
+               .piece_begin = server,
+               .piece_end = server + 1});
+  };
+  for (const bool push : {true, false})
+    for (std::uint32_t distance = nearest; distance < places; ++distance)
+      for (std::uint32_t server = 0; server < servers_.count; ++server)
+        exchange(push, distance, server);
   return std::move(list).take();
 }
 

@@ -70,6 +70,7 @@ class ChosenModel {
   }
   ChosenModel(const ChosenModel&) = delete;
   ChosenModel& operator=(const ChosenModel&) = delete;
+  ~ChosenModel() = default;
 
   [[nodiscard]] const CommunicationModel& get() const {
     if (profiled_) return *profiled_;

@@ -83,7 +83,7 @@ class Cuts {
         if (end - begin >= std::min(kSizesLeast, n))
           errors_[begin * (n + 1) + end] =
               fitted_line(points.subspan(begin, end - begin)).error_squared;
-    best_.push_back(std::vector<double>(n + 1, std::numeric_limits<double>::infinity()));
+    best_.emplace_back(n + 1, std::numeric_limits<double>::infinity());
     best_[0][0] = 0.0;
     from_.emplace_back(n + 1, 0);
   }

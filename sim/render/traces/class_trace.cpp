@@ -56,8 +56,9 @@ std::vector<std::string> rank_values(const RunView& view, RankId rank) {
 
 std::string process_name(const RunView& view, RankId rank) {
   const Rank& one = view.workload.ranks.at(rank);
-  std::string name = fmt::format("rank {} (node {}, gpu {})", rank, view.cluster.node_of(one.gpu),
-                                 view.cluster.local_index(one.gpu));
+  const std::string name =
+      fmt::format("rank {} (node {}, gpu {})", rank, view.cluster.node_of(one.gpu),
+                  view.cluster.local_index(one.gpu));
   return one.label.empty() ? name : name + " " + one.label;
 }
 

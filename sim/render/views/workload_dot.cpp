@@ -68,7 +68,7 @@ class Drawer {
   WorkloadDrawing drawn() {
     for (const std::uint32_t program : programs_) draw_program(program);
     for (const std::uint32_t program : programs_) draw_all_rendezvous(program);
-    return std::move(drawing_);
+    return drawing_;
   }
 
  private:

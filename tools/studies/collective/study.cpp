@@ -131,7 +131,7 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
   }
   Group group;
   for (std::uint32_t group_rank = 0; group_rank < question.gpus.size(); ++group_rank) {
-    group.members.push_back(RankId{group_rank});
+    group.members.emplace_back(group_rank);
     workload.ranks.push_back({.program = sends ? group_rank : 0,
                               .gpu = question.gpus[group_rank],
                               .slots = {{.group = 0, .group_rank = group_rank}}});

@@ -33,7 +33,7 @@ BarPart part_of(RunPhase phase, double seconds) {
 
 std::string answer(const GoodputReport& report) {
   const Goodput& all = report.result;
-  std::vector<PageCard> cards{
+  const std::vector<PageCard> cards{
       {.name = "goodput",
        .value = fmt::format("{:.1f} %", 100.0 * all.goodput.mean),
        .notes = {fmt::format("+- {:.2f} (95 %)", 100.0 * all.goodput.half_width),

@@ -35,7 +35,7 @@ constexpr double kGib = 1073741824.0;
 // The rule of thumb as one line, "rule of thumb: ...". `gpu_memory` is in usable bytes; 80 GiB are
 // sold as 80 GB.
 std::string rule_of_thumb_line(const TrainingPlan& plan, Bytes gpu_memory) {
-  const double parameters = static_cast<double>(parameter_count(plan.architecture));
+  const auto parameters = static_cast<double>(parameter_count(plan.architecture));
   const double gigabytes = std::round(gpu_memory.value() / kGib);
   if (gigabytes <= 0.0) return "";
   const RuleOfThumb rule = rule_of_thumb(parameters, gigabytes);

@@ -60,7 +60,7 @@ class Search {
   FitSearch run() {
     std::vector<Chosen> alone;
     for (std::size_t i = 0; i < effects_.size(); ++i) alone.push_back({i});
-    std::vector<Candidate> tried = attempt(alone, effects_.size());
+    const std::vector<Candidate> tried = attempt(alone, effects_.size());
     for (const Candidate& candidate : tried) {
       learn(candidate);
       found_.singles.push_back(candidate.way);

@@ -111,7 +111,7 @@ std::string sweep_counts(const SweepRows& rows) {
   for (const SweepRow& row : rows)
     ++counts[row.row.is_null() ? std::nullopt : std::optional(row_figures(row.row).status)];
   std::string text = fmt::format("{} runs: ", rows.size());
-  const std::pair<std::optional<RunStatus>, const char*> kWords[] = {
+  constexpr std::pair<std::optional<RunStatus>, const char*> kWords[] = {
       {RunStatus::Fits, "fit"},
       {RunStatus::DoesNotFit, "do not fit"},
       {RunStatus::Deadlock, "cannot proceed"},

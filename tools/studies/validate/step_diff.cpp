@@ -77,12 +77,13 @@ std::string largest_differences(const StepDiff& diff) {
 // "The simulated step is 0.34 ms (2.5 %) shorter than the measured one: gemm -0.21 ms, ...".
 std::string sentence(const StepDiff& diff) {
   const double apart = diff.simulated.step_s - diff.measured.step_s;
-  std::string text = std::abs(apart) < kNoDifference_s
-                         ? std::string("The simulated step is as long as the measured one")
-                         : fmt::format("The simulated step is {} ({}) {} than the measured one",
-                                       milliseconds(std::abs(apart)),
-                                       percent(std::abs(apart) / diff.measured.step_s),
-                                       apart < 0.0 ? "shorter" : "longer");
+  const std::string text =
+      std::abs(apart) < kNoDifference_s
+          ? std::string("The simulated step is as long as the measured one")
+          : fmt::format("The simulated step is {} ({}) {} than the measured one",
+                        milliseconds(std::abs(apart)),
+                        percent(std::abs(apart) / diff.measured.step_s),
+                        apart < 0.0 ? "shorter" : "longer");
   const std::string named = diff.kinds.empty() ? "" : largest_differences(diff);
   return text + (named.empty() ? "." : ": " + named + ".");
 }

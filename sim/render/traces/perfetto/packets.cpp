@@ -98,7 +98,7 @@ constexpr std::uint64_t kTheSequence = 1;
 
 // The .proto file requires: "Each compressed_packets TracePacket should be less than 512KB". The
 // limit applies before compression here, so that it holds for any contents.
-constexpr std::size_t kCompressedMost = 448 * 1024;
+constexpr std::size_t kCompressedMost = std::size_t{448} * 1024;
 constexpr int kCompression = 4;  // as in sim/render/output_stream.cpp
 
 // A packet as an element of the trace file. A trace is a sequence of such elements, so files can be

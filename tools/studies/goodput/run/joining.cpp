@@ -7,9 +7,9 @@ namespace trainyard {
 void JoiningNodes::schedule(double now) {
   nodes_.collect_repairs(now);
   for (; unserved_ > 0 && nodes_.standing_by() > reserved_; --unserved_, ++reserved_)
-    joins_.push({now + job_.spares.replace_s, false});
+    joins_.emplace(now + job_.spares.replace_s, false);
   for (; unserved_ > 0 && nodes_.elsewhere() > coming_; --unserved_, ++coming_)
-    joins_.push({now + *job_.spares.cold_replace_s, true});
+    joins_.emplace(now + *job_.spares.cold_replace_s, true);
 }
 
 double JoiningNodes::next_ready() const { return joins_.empty() ? kNever : joins_.top().first; }
