@@ -404,12 +404,7 @@ TEST(RowScenario, WhatItsSoftwareDoesIsAmongTheAssumptionsAndTheDefaults) {
 TEST(RowScenario, HasTheDefaultsThatRunHas) {
   const Scenario row = scenario_of(gpt3());
   const Scenario hand = load_scenario(
-      (data_directory() / "scenarios/megatron/gpt3_175b_64xa100_selective.json").string(),
-      {{.path = "framework", .value = "megatron_2022"},
-       {.path = "parallelism.overlap_p2p", .value = "null"},
-       {.path = "training.attention", .value = "null"},
-       {.path = "training.gradient_average", .value = "null"},
-       {.path = "training.gradient_check", .value = "null"}});
+      (data_directory() / "scenarios/megatron/gpt3_175b_64xa100_selective.json").string(), {});
   const Json theirs = resolved(row)["applied_defaults"];
   ASSERT_GE(theirs.size(), 6U);
   EXPECT_EQ(resolved(hand)["applied_defaults"].dump(), theirs.dump());
