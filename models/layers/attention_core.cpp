@@ -158,7 +158,8 @@ void RingAttention::pack_keys() {
 void RingAttention::join_output(const AttentionBlock& block, bool first) {
   const std::int64_t rows = part_.batch * block.queries;
   const std::int64_t outputs = (first ? 2 : 3) * part_.output_row_bytes();
-  const std::int64_t log_sums = (first ? 16 : 20) * part_.query_heads;
+  constexpr std::int64_t kFloatBytes = 4;
+  const std::int64_t log_sums = (first ? 4 : 5) * kFloatBytes * part_.query_heads;
   memory_bound("attention_merge", MemoryBoundKind::Elementwise, rows * (outputs + log_sums), 2);
 }
 

@@ -137,6 +137,7 @@ class JobsReader {
   }
 
   static void check_training(JsonObject& job, const Jobs& jobs, const JobSpec& spec) {
+    // One engine plays all jobs. A scenario that names none has the default.
     const std::string& engine = spec.scenario->engine;
     if (engine != Scenario{}.engine && engine != jobs.engine)
       job.report(

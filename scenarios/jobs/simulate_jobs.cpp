@@ -494,8 +494,13 @@ class JobsSimulation {
 
 std::optional<double> JobResult::cost_of_million_tokens(double step_s) const {
   if (!gpu_hour_cost) return {};
-  const double gpu_hours = static_cast<double>(gpus.size()) * step_s / 3600.0;
-  return 1e6 / tokens_per_step * gpu_hours * *gpu_hour_cost;
+  const EnergyFigures figures{.step = {},
+                              .step_s = step_s,
+                              .gpus = static_cast<double>(gpus.size()),
+                              .tokens_per_step = tokens_per_step,
+                              .prices = {},
+                              .gpu_hour_price = gpu_hour_cost};
+  return figures.cost_of_tokens(1e6)->rent;
 }
 
 JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options, Memo& memo) {

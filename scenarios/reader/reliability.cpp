@@ -468,9 +468,9 @@ void check_phases(const Check& check, const Reliability& all) {
   for (std::size_t i = 0; i < all.phases.size(); ++i) {
     const PhaseSettings& phase = all.phases[i];
     const std::string at = fmt::format("/reliability/phases/{}", i);
-    if (phase.global_batch_size == 0 && phase.sequence_length == 0)
+    if (phase.global_batch_size == 0 && phase.sequence_length == 0 && phase.interval_steps == 0)
       check.file.report(at, "nothing is different in this phase",
-                        "give global_batch_size, sequence_length or both");
+                        "give global_batch_size, sequence_length or interval_steps");
     check_training_of_phase(check, at, phase);
     if (i > 0 && phase.from_tokens <= all.phases[i - 1].from_tokens)
       check.file.report(at + "/from_tokens", "is not after that of the phase above it",

@@ -63,9 +63,9 @@ struct CommunicatorShape {
   bool operator==(const CommunicatorShape&) const = default;
 };
 
-// What one channel of send and recv moves between nodes, as NCCL counts it: the default of
-// NCCL_P2P_PER_CHANNEL_NET_BW, GB/s (src/graph/paths.cc of 2.29). Measured: 12.6 and 15.2 (two
-// clusters of H100), 18.3 (GH200, NVIDIA/nccl issue 1272).
+// One channel of send and recv moves this many GB/s between nodes: NCCL counts so by default
+// (NCCL_P2P_PER_CHANNEL_NET_BW, src/graph/paths.cc of 2.29). A cluster of H100 measured 12.6 with 2
+// GPUs of each node and 15.2 with 8 (h100_n10), one of GH200 18.3 (NVIDIA/nccl issue 1272).
 inline constexpr double kNetRatePerChannel_GBps = 14.0;
 
 struct Communicator {

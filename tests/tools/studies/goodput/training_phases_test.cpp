@@ -226,6 +226,12 @@ TEST(TrainingPhases, KeepTheIntervalsThatTheyName) {
   const Job counted = job_of(load(document), memo);
   EXPECT_EQ(counted.phases[0].interval_steps, 50);
   EXPECT_EQ(counted.phases[1].interval_steps, 7);
+  // A phase may differ in nothing else.
+  document["reliability"]["phases"] = Json::array({{{"from_tokens", 1e6}, {"interval_steps", 9}}});
+  const Job alike = job_of(load(document), memo);
+  EXPECT_EQ(alike.phases[0].interval_steps, 50);
+  EXPECT_EQ(alike.phases[1].interval_steps, 9);
+  EXPECT_DOUBLE_EQ(alike.phases[1].step_s, alike.phases[0].step_s);
 }
 
 // Does the scenario's own training come before the first phase that does not begin at once?
