@@ -25,6 +25,7 @@
 #include "kernels/bench/front.hpp"
 #include "kernels/bench/measured_profile.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 
 namespace trainyard::bench {
 
@@ -356,7 +357,7 @@ int run_parts(const CollectiveOptions& options) {
       ::waitpid(child, &status, 0);
       if (status != 0) ++failures;
       if (!fs::exists(file)) continue;
-      Json part = Json::parse(read_file(file));
+      Json part = parse_trusted_json(read_file(file));
       fs::remove(file);
       if (all.is_null())
         all = std::move(part);

@@ -12,6 +12,7 @@
 #include "kernels/fit/samples.hpp"
 #include "kernels/grouped_gemm.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 
 namespace trainyard::fit {
 
@@ -23,11 +24,11 @@ GemmPass pass_of(const std::string& layout) {
   return GemmPass::Forward;
 }
 
-std::string text_of(const nlohmann::json& row, const char* key) {
+std::string text_of(const nlohmann::ordered_json& row, const char* key) {
   return row.contains(key) && row[key].is_string() ? row[key].get<std::string>() : "";
 }
 
-PublishedGemm gemm_of(const nlohmann::json& row) {
+PublishedGemm gemm_of(const nlohmann::ordered_json& row) {
   PublishedGemm gemm{.gpu = row["gpu"],
                      .source = row["source"]["repo"],
                      .gemm = {.m = row["M"], .n = row["N"], .k = row["K"]},
@@ -46,7 +47,7 @@ std::int64_t field(const std::string& shape, const std::string& name) {
 
 // Reads "ng=160, M=154, N=3072, K=5120, ..., main_grad_dtype=fp32, stage=bwd_grad_w,
 // accumulate=True". N and K are those of the forward GEMM y[M, N] = x[M, K] W[K, N].
-PublishedExperts experts_of(const nlohmann::json& row) {
+PublishedExperts experts_of(const nlohmann::ordered_json& row) {
   const std::string shape = row["shape"];
   const auto says = [&shape](const char* text) { return shape.find(text) != std::string::npos; };
   const auto experts = static_cast<std::size_t>(field(shape, "ng"));
@@ -68,7 +69,7 @@ PublishedExperts experts_of(const nlohmann::json& row) {
   return read;
 }
 
-PublishedAttention attention_of(const nlohmann::json& row) {
+PublishedAttention attention_of(const nlohmann::ordered_json& row) {
   const std::string shape = row["shape"];
   // The source counts the full square; a causal kernel computes half of it.
   constexpr double causal = 0.5;
@@ -82,7 +83,7 @@ PublishedAttention attention_of(const nlohmann::json& row) {
           .flops_rate = row["tflops"].get<double>() * 1e12 * causal};
 }
 
-bool half_precision(const nlohmann::json& row) {
+bool half_precision(const nlohmann::ordered_json& row) {
   return row["dtype"] == "bf16" || row["dtype"] == "fp16";
 }
 
@@ -90,7 +91,7 @@ bool half_precision(const nlohmann::json& row) {
 
 Published read_published(const std::filesystem::path& file) {
   Published published;
-  for (const nlohmann::json& row : nlohmann::json::parse(read_file(file))) {
+  for (const nlohmann::ordered_json& row : parse_trusted_json(read_file(file))) {
     const std::string kind = row["kind"];
     if (kind == "gemm" && half_precision(row) && row.contains("time_us"))
       published.gemms.push_back(gemm_of(row));

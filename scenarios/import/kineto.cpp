@@ -14,6 +14,7 @@
 #include "scenarios/import/trace_builder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/input_stream.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/letters.hpp"
 
 namespace trainyard {
@@ -144,7 +145,7 @@ struct Event {
 std::vector<std::uint32_t> members_of(const std::string& text) {
   std::vector<std::uint32_t> members;
   if (text.find("...") != std::string::npos) return members;
-  const auto list = nlohmann::json::parse(text, nullptr, false);
+  const auto list = try_parse_json(text).value_or(nullptr);
   if (!list.is_array()) return members;
   for (const auto& member : list) {
     if (!member.is_number_unsigned() || member.get<std::uint64_t>() >= kAbsent) return {};
@@ -294,7 +295,7 @@ class EventReader {
 // read are skipped. Depths count open objects and lists: in {"traceEvents": [{"args": {}}]} the
 // list is at depth 2, an event at 3 (event_depth_) and its args at 4. In a file that is a list,
 // they are one less.
-class Handler final : public nlohmann::json_sax<nlohmann::json> {
+class Handler final : public nlohmann::json_sax<nlohmann::ordered_json> {
  public:
   explicit Handler(const std::string& file) : file_(file), reader_(file) {}
 
@@ -312,7 +313,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool string(string_t& text) override {
-    if (captures()) return capture(nlohmann::json(text).dump());
+    if (captures()) return capture(nlohmann::ordered_json(text).dump());
     if (in_event()) {
       set_text(text);
     } else if (where_ == Where::Device && key_ == "name" && reader_.trace().gpu.empty()) {
@@ -366,7 +367,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& text) override {
-    if (captures()) return capture(nlohmann::json(text).dump(), ":");
+    if (captures()) return capture(nlohmann::ordered_json(text).dump(), ":");
     key_ = text;
     field_ = EventField::None;
     if (in_arguments_ && depth_ == event_depth_ + 1)
@@ -376,7 +377,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
-                   const nlohmann::json::exception& error) override {
+                   const nlohmann::ordered_json::exception& error) override {
     std::string text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
     if (const std::size_t bracket = text.find("] "); bracket != std::string::npos)
       text.erase(0, bracket + 2);
@@ -577,7 +578,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
 KinetoFile read_kineto_stream(const std::string& name, std::istream& stream) {
   Handler handler(name);
-  (void)nlohmann::json::sax_parse(stream, &handler);
+  (void)nlohmann::ordered_json::sax_parse(stream, &handler);
   return handler.finish();
 }
 

@@ -17,6 +17,7 @@
 #include "scenarios/import/trace_builder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/letters.hpp"
 #include "sim/base/utf8.hpp"
 
@@ -155,7 +156,7 @@ bool marks_step(std::string_view text, const std::string& prefix) {
 }
 
 // The elements of a tensor, from its list of dimensions; 0 for anything else, or too many.
-std::int64_t elements_of(const nlohmann::json& dims) {
+std::int64_t elements_of(const nlohmann::ordered_json& dims) {
   if (!dims.is_array() || dims.empty()) return 0;
   constexpr double most = 1e15;
   double product = 1.0;
@@ -357,12 +358,12 @@ class NsysReader {
     const auto op = collective_in_name(range.name);
     if (!op) return std::nullopt;
     TracedCall call{.name = range.name, .op = *op, .group = "NCCL"};
-    const auto dims = nlohmann::json::parse(range.dims, nullptr, false);
+    const auto dims = try_parse_json(range.dims).value_or(nullptr);
     if (dims.is_array() && !dims.empty()) {
       call.in_elements = elements_of(dims.front());
       call.bytes_of_one_rank = *op == CollectiveOp::AllGather;
     }
-    const auto json = nlohmann::json::parse(payload, nullptr, false);
+    const auto json = try_parse_json(payload).value_or(nullptr);
     if (!json.is_object()) return call;
     for (const char* key : {"Message size [bytes]", "Bytes"}) {
       const auto found = json.find(key);

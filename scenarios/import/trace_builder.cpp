@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sim/base/json_parse.hpp"
 #include "sim/base/letters.hpp"
 
 namespace trainyard {
@@ -12,18 +13,18 @@ namespace trainyard {
 namespace {
 
 // A tensor is a list of numbers. Throws nlohmann's exception for anything else.
-std::vector<TensorDims> tensors_of(const nlohmann::json& input) {
+std::vector<TensorDims> tensors_of(const nlohmann::ordered_json& input) {
   if (!input.is_array() || input.empty()) return {};
   if (input.front().is_number()) return {input.get<TensorDims>()};
   std::vector<TensorDims> tensors;
-  for (const nlohmann::json& tensor : input) tensors.push_back(tensor.get<TensorDims>());
+  for (const nlohmann::ordered_json& tensor : input) tensors.push_back(tensor.get<TensorDims>());
   return tensors;
 }
 
 std::vector<std::string> texts_of(const std::string& list) {
   std::vector<std::string> texts;
   if (list.empty()) return texts;
-  for (const nlohmann::json& entry : nlohmann::json::parse(list))
+  for (const nlohmann::ordered_json& entry : parse_trusted_json(list))
     texts.push_back(entry.is_string() ? entry.get<std::string>() : entry.dump());
   return texts;
 }
@@ -108,13 +109,13 @@ std::uint32_t TraceBuilder::shape(const std::string& dims, const std::string& ty
   std::uint32_t index = kAbsent;
   try {
     TracedShape shape;
-    for (const nlohmann::json& input : nlohmann::json::parse(dims))
+    for (const nlohmann::ordered_json& input : parse_trusted_json(dims))
       shape.inputs.push_back(tensors_of(input));
     shape.types = texts_of(types);
     shape.scalars = texts_of(scalars);
     index = static_cast<std::uint32_t>(trace_.shapes.size());
     trace_.shapes.push_back(std::move(shape));
-  } catch (const nlohmann::json::exception&) {
+  } catch (const nlohmann::ordered_json::exception&) {
     // Not a list of dimensions: the operation counts as one without a shape, which is reported.
   }
   shapes_.emplace(key, index);

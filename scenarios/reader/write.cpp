@@ -7,6 +7,7 @@
 #include "scenarios/reader/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
+#include "sim/base/json_parse.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -42,7 +43,7 @@ Json resolved(const Scenario& scenario) {
   json.update(write_fields(run_fields(), scenario));
   for (const AppliedDefault& one : scenario.applied_defaults)
     json["applied_defaults"].push_back(
-        {{"field", one.field}, {"value", Json::parse(one.value)}, {"source", one.source}});
+        {{"field", one.field}, {"value", parse_trusted_json(one.value)}, {"source", one.source}});
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
   if (scenario.reliability) json["reliability"] = reliability_json(*scenario.reliability);
   if (scenario.power) json["power"] = power_json(*scenario.power);

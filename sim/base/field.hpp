@@ -171,9 +171,43 @@ namespace field {
 
 using Json = nlohmann::ordered_json;
 
-[[nodiscard]] inline bool names_json_file(const Json& value) {
-  return value.is_string() && value.get_ref<const std::string&>().ends_with(".json");
-}
+// What reading, writing and the schema of a kind do without its owner (field.cpp): compiled once,
+// not for each structure that has such a field.
+
+[[nodiscard]] bool names_json_file(const Json& value);
+
+// Returns nothing, after a report, for a value that is no such list; also for an absent one.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> read_wholes(JsonObject& object,
+                                                                   std::string_view key,
+                                                                   std::int64_t least,
+                                                                   std::int64_t most);
+[[nodiscard]] double read_real(JsonObject& object, std::string_view key, const NumberRule& rule,
+                               bool positive);
+
+[[nodiscard]] Json to_json(std::int64_t value);
+[[nodiscard]] Json to_json(std::uint64_t value);
+[[nodiscard]] Json to_json(double value);
+[[nodiscard]] Json to_json(bool value);
+[[nodiscard]] Json to_json(const std::string& value);
+[[nodiscard]] Json to_json(const std::vector<std::string>& value);
+[[nodiscard]] Json to_json(const std::vector<std::int64_t>& value);
+[[nodiscard]] Json to_json(const std::vector<std::pair<std::string, std::int64_t>>& value);
+
+[[nodiscard]] Json whole_schema(std::int64_t least, std::int64_t most,
+                                std::optional<std::int64_t> fallback);
+[[nodiscard]] Json real_schema(double least, double most, bool positive, double fallback);
+[[nodiscard]] Json seed_schema(std::uint64_t fallback);
+[[nodiscard]] Json flag_schema(bool fallback);
+[[nodiscard]] Json text_schema();
+[[nodiscard]] Json texts_schema();
+[[nodiscard]] Json wholes_schema(std::int64_t least, std::int64_t most);
+[[nodiscard]] Json named_wholes_schema(std::int64_t least, std::int64_t most);
+[[nodiscard]] Json choice_schema(const std::vector<std::string>& choices, bool or_file,
+                                 const std::optional<std::string>& fallback);
+[[nodiscard]] Json word_list_schema(const std::vector<std::string>& choices,
+                                    const std::vector<std::string>& fallback);
+[[nodiscard]] Json optional_number_schema(double least, double most);
+[[nodiscard]] Json pattern_schema(const std::string& pattern);
 
 // --- reading: an absent field keeps the default of its member ---
 
@@ -191,11 +225,9 @@ void read(JsonObject& object, std::string_view key, const OptionalWhole<Owner>& 
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Real<Owner>& kind, Owner& owner) {
-  if (!object.has(key)) return;
-  owner.*kind.member =
-      object.number(key, {.fallback = owner.*kind.member, .least = kind.least, .most = kind.most});
-  if (kind.positive && !(owner.*kind.member > 0.0))
-    object.report(key, "must be more than 0, not " + shown(object.raw(key)));
+  owner.*kind.member = read_real(
+      object, key, {.fallback = owner.*kind.member, .least = kind.least, .most = kind.most},
+      kind.positive);
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Seed<Owner>& kind, Owner& owner) {
@@ -216,18 +248,8 @@ void read(JsonObject& object, std::string_view key, const Texts<Owner>& kind, Ow
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Wholes<Owner>& kind, Owner& owner) {
-  const nlohmann::ordered_json& list = object.raw(key);
-  if (list.is_null()) return;
-  const auto in_range = [&kind](const nlohmann::ordered_json& entry) {
-    return entry.is_number_integer() && entry >= kind.least && entry <= kind.most;
-  };
-  if (!list.is_array() || !std::all_of(list.begin(), list.end(), in_range)) {
-    object.report(key, "must be a list of whole numbers, each at least " +
-                           std::to_string(kind.least) + " and at most " +
-                           std::to_string(kind.most));
-    return;
-  }
-  owner.*kind.member = list.template get<std::vector<std::int64_t>>();
+  if (auto list = read_wholes(object, key, kind.least, kind.most))
+    owner.*kind.member = std::move(*list);
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const NamedWholes<Owner>& kind, Owner& owner) {
@@ -239,7 +261,7 @@ void read(JsonObject& object, std::string_view key, const NamedWholes<Owner>& ki
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, Owner& owner) {
   if (kind.or_file && object.has(key) && names_json_file(object.raw(key))) {
-    kind.set(owner, object.raw(key).template get<std::string>());
+    kind.set(owner, object.text(key));
     return;
   }
   kind.set(owner, object.choice(key, kind.choices(),
@@ -281,33 +303,31 @@ void read(JsonObject& object, std::string_view key, const Own<Owner>& kind, Owne
 
 template <class Owner, class Kind>
 Json written(const Kind& kind, const Owner& owner) {
-  return owner.*kind.member;
+  return to_json(owner.*kind.member);
 }
 template <class Owner>
 Json written(const OptionalWhole<Owner>& kind, const Owner& owner) {
-  return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+  return owner.*kind.member ? to_json(*(owner.*kind.member)) : Json();
 }
 template <class Owner>
 Json written(const NamedWholes<Owner>& kind, const Owner& owner) {
-  Json json;
-  for (const auto& [name, number] : kind.get(owner)) json[name] = number;
-  return json;
+  return to_json(kind.get(owner));
 }
 template <class Owner>
 Json written(const Choice<Owner>& kind, const Owner& owner) {
-  return kind.get(owner);
+  return to_json(kind.get(owner));
 }
 template <class Owner>
 Json written(const WordList<Owner>& kind, const Owner& owner) {
-  return kind.get(owner);
+  return to_json(kind.get(owner));
 }
 template <class Owner>
 Json written(const OptionalNumber<Owner>& kind, const Owner& owner) {
-  return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
+  return owner.*kind.member ? to_json(*(owner.*kind.member)) : Json();
 }
 template <class Owner, class Quantity>
 Json written(const OptionalQuantity<Owner, Quantity>& kind, const Owner& owner) {
-  return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
+  return owner.*kind.member ? to_json(exact_text(*(owner.*kind.member))) : Json();
 }
 template <class Owner>
 Json written(const Own<Owner>& kind, const Owner& owner) {
@@ -318,75 +338,56 @@ Json written(const Own<Owner>& kind, const Owner& owner) {
 
 template <class Owner>
 Json schema(const Whole<Owner>& kind, const Owner& owner) {
-  Json json{{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
   // A zero that means "derived from other fields" is out of range, so it is no default in the
   // schema.
-  if (!kind.required && owner.*kind.member >= kind.least) json["default"] = owner.*kind.member;
-  return json;
+  const bool has_default = !kind.required && owner.*kind.member >= kind.least;
+  return whole_schema(kind.least, kind.most,
+                      has_default ? std::optional(owner.*kind.member) : std::nullopt);
 }
 template <class Owner>
 Json schema(const OptionalWhole<Owner>& kind, const Owner&) {
-  return {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
+  return whole_schema(kind.least, kind.most, {});
 }
 template <class Owner>
 Json schema(const Real<Owner>& kind, const Owner& owner) {
-  return {{"type", "number"},
-          {kind.positive ? "exclusiveMinimum" : "minimum", kind.least},
-          {"maximum", kind.most},
-          {"default", owner.*kind.member}};
+  return real_schema(kind.least, kind.most, kind.positive, owner.*kind.member);
 }
 template <class Owner>
 Json schema(const Seed<Owner>& kind, const Owner& owner) {
-  return {{"type", "integer"},
-          {"minimum", 0},
-          {"maximum", std::numeric_limits<std::int64_t>::max()},
-          {"default", owner.*kind.member}};
+  return seed_schema(owner.*kind.member);
 }
 template <class Owner>
 Json schema(const Flag<Owner>& kind, const Owner& owner) {
-  return {{"type", "boolean"}, {"default", owner.*kind.member}};
+  return flag_schema(owner.*kind.member);
 }
 template <class Owner>
 Json schema(const Text<Owner>&, const Owner&) {
-  return {{"type", "string"}};
+  return text_schema();
 }
 template <class Owner>
 Json schema(const Texts<Owner>&, const Owner&) {
-  return {{"type", "array"}, {"items", {{"type", "string"}}}};
+  return texts_schema();
 }
 template <class Owner>
 Json schema(const Wholes<Owner>& kind, const Owner&) {
-  return {{"type", "array"},
-          {"items", {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}}}};
+  return wholes_schema(kind.least, kind.most);
 }
 template <class Owner>
 Json schema(const NamedWholes<Owner>& kind, const Owner&) {
-  return {{"type", "object"},
-          {"additionalProperties",
-           {{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}}}};
+  return named_wholes_schema(kind.least, kind.most);
 }
 template <class Owner>
 Json schema(const Choice<Owner>& kind, const Owner& owner) {
-  const Json words{{"type", "string"}, {"enum", kind.choices()}};
-  Json json = words;
-  if (kind.or_file) {
-    const Json file{{"type", "string"}, {"pattern", "\\.json$"}};
-    json = {{"anyOf", Json::array({words, file})}};
-  }
-  if (!kind.required) json["default"] = kind.get(owner);
-  return json;
+  return choice_schema(kind.choices(), kind.or_file,
+                       kind.required ? std::nullopt : std::optional(kind.get(owner)));
 }
 template <class Owner>
 Json schema(const WordList<Owner>& kind, const Owner& owner) {
-  return {{"type", "array"},
-          {"items", {{"type", "string"}, {"enum", kind.choices()}}},
-          {"default", kind.get(owner)}};
+  return word_list_schema(kind.choices(), kind.get(owner));
 }
 template <class Owner>
 Json schema(const OptionalNumber<Owner>& kind, const Owner&) {
-  Json json{{"type", "number"}, {"minimum", kind.least}};
-  if (kind.most != std::numeric_limits<double>::infinity()) json["maximum"] = kind.most;
-  return json;
+  return optional_number_schema(kind.least, kind.most);
 }
 inline std::string pattern_of(Seconds) { return time_pattern(); }
 inline std::string pattern_of(Bytes) { return bytes_pattern(); }
@@ -394,22 +395,45 @@ inline std::string pattern_of(BytesPerSecond) { return rate_pattern(); }
 inline std::string pattern_of(FlopsPerSecond) { return flops_rate_pattern(); }
 template <class Owner, class Quantity>
 Json schema(const OptionalQuantity<Owner, Quantity>&, const Owner&) {
-  return {{"type", "string"}, {"pattern", pattern_of(Quantity{})}};
+  return pattern_schema(pattern_of(Quantity{}));
 }
 template <class Owner>
 Json schema(const Own<Owner>& kind, const Owner& owner) {
   return kind.schema == nullptr ? Json::object() : kind.schema(owner);
 }
 
+// Calls the function with the kind that the row holds. std::visit would build a table of functions
+// for each structure and each function, which took half of the compile time of the tables.
+template <class Owner, class Function>
+void with_kind(const Field<Owner>& row, const Function& function) {
+  const auto call_one = [&](const auto* held) {
+    if (held != nullptr) function(*held);
+  };
+  constexpr std::size_t kKinds = std::variant_size_v<decltype(row.kind)>;
+  [&]<std::size_t... at>(std::index_sequence<at...>) {
+    (call_one(std::get_if<at>(&row.kind)), ...);
+  }(std::make_index_sequence<kKinds>());
+}
+
 template <class Owner>
 bool is_required(const Field<Owner>& row) {
-  return std::visit(
-      [](const auto& kind) {
-        if constexpr (requires { kind.required; }) return kind.required;
-        return false;
-      },
-      row.kind);
+  bool required = false;
+  with_kind(row, [&](const auto& kind) {
+    if constexpr (requires { kind.required; }) required = kind.required;
+  });
+  return required;
 }
+
+// The parts of an object's schema and its rows in order; `entry` is the schema of a row alone.
+class ObjectSchema {
+ public:
+  void add(std::string_view key, std::string_view meaning, const Json& entry, bool required);
+  [[nodiscard]] Json json() const;
+
+ private:
+  Json properties_ = Json::object();
+  Json required_ = Json::array();
+};
 
 }  // namespace field
 
@@ -419,7 +443,7 @@ template <class Owner>
                                 Owner owner) {
   for (const Field<Owner>& row : rows) {
     if (!row.is_of(owner)) continue;
-    std::visit([&](const auto& kind) { field::read(object, row.key, kind, owner); }, row.kind);
+    field::with_kind(row, [&](const auto& kind) { field::read(object, row.key, kind, owner); });
   }
   return owner;
 }
@@ -431,8 +455,8 @@ template <class Owner>
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const Field<Owner>& row : rows) {
     if (!row.is_of(owner)) continue;
-    nlohmann::ordered_json value =
-        std::visit([&](const auto& kind) { return field::written(kind, owner); }, row.kind);
+    nlohmann::ordered_json value;
+    field::with_kind(row, [&](const auto& kind) { value = field::written(kind, owner); });
     if (!value.is_null()) json[std::string(row.key)] = std::move(value);
   }
   return json;
@@ -442,19 +466,12 @@ template <class Owner>
 template <class Owner>
 [[nodiscard]] nlohmann::ordered_json schema_of_fields(std::span<const Field<Owner>> rows,
                                                       const Owner& defaults) {
-  nlohmann::ordered_json properties = nlohmann::ordered_json::object();
-  nlohmann::ordered_json required = nlohmann::ordered_json::array();
-  for (const Field<Owner>& row : rows) {
-    nlohmann::ordered_json entry{{"description", row.meaning}};
-    entry.update(
-        std::visit([&](const auto& kind) { return field::schema(kind, defaults); }, row.kind));
-    properties[std::string(row.key)] = std::move(entry);
-    if (field::is_required(row)) required.push_back(row.key);
-  }
-  nlohmann::ordered_json json{{"type", "object"}, {"additionalProperties", false}};
-  json["properties"] = std::move(properties);
-  if (!required.empty()) json["required"] = std::move(required);
-  return json;
+  field::ObjectSchema schema;
+  for (const Field<Owner>& row : rows)
+    field::with_kind(row, [&](const auto& kind) {
+      schema.add(row.key, row.meaning, field::schema(kind, defaults), field::is_required(row));
+    });
+  return schema.json();
 }
 
 }  // namespace trainyard

@@ -2,7 +2,7 @@
 // that begins as a gzip file is decompressed while it is read, whatever its name.
 //
 //    InputStream file("trace.json.gz");
-//    nlohmann::json::sax_parse(file.stream(), &handler);
+//    nlohmann::ordered_json::sax_parse(file.stream(), &handler);
 #pragma once
 
 #include <filesystem>

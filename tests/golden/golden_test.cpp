@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 
+#include "sim/base/json_parse.hpp"
 #include "tests/tools/shell.hpp"
 
 namespace trainyard {
@@ -30,7 +31,7 @@ struct Case {
 };
 
 Case read_case(const std::string& name) {
-  const auto json = nlohmann::json::parse(read_file(kFolder / name / "case.json"));
+  const auto json = parse_trusted_json(read_file(kFolder / name / "case.json"));
   Case result{.name = name,
               .scenario = json.at("scenario"),
               .files = {"result.json"},

@@ -13,6 +13,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/random.hpp"
 
 namespace trainyard {
@@ -20,8 +21,8 @@ namespace {
 
 using Lengths = std::vector<std::int64_t>;
 
-nlohmann::json file_of(const std::string& name) {
-  return nlohmann::json::parse(read_file(data_file("models/documents", name).string()));
+nlohmann::ordered_json file_of(const std::string& name) {
+  return parse_trusted_json(read_file(data_file("models/documents", name).string()));
 }
 
 // Are two quantiles a lognormal distribution? With a median of 1000 and sigma 1 the mean is
@@ -64,7 +65,7 @@ TEST(DocumentLengths, PresetsReproduceTheirSources) {
   EXPECT_GE(names.size(), 5U);
   for (const std::string& name : names) {
     SCOPED_TRACE(name);
-    const nlohmann::json file = file_of(name);
+    const nlohmann::ordered_json file = file_of(name);
     const DocumentLengths lengths = load_document_lengths(name);
     ASSERT_EQ(lengths.quantiles.size(), file["quantiles"].size());
     for (std::size_t i = 0; i < lengths.quantiles.size(); ++i)

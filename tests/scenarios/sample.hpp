@@ -10,13 +10,14 @@
 
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tests/quick_file.hpp"
 
 namespace trainyard {
 
 // GPT-3 175B on 8 nodes: TP 8, PP 4, DP 2, 32 microbatches.
 inline nlohmann::ordered_json sample() {
-  return nlohmann::ordered_json::parse(R"({
+  return parse_trusted_json(R"({
     "description": "a sample",
     "model": "gpt3-175b",
     "cluster": { "node": "dgx_a100_80gb", "nodes": 8, "fabric": { "kind": "rail_optimized" } },

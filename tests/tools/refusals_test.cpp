@@ -310,7 +310,7 @@ TEST(Refusals, AStepThatDoesNotFitSaysNo) {
   const Scratch scratch;
   for (const std::string command : {"run", "memory"}) {
     const Outcome outcome = scratch.sh("trainyard " + command +
-                                       " scenarios/first/two_gpus.json --set model.layers=1000");
+                                       " scenarios/first/two_gpus.json --set model.layers=400");
     EXPECT_EQ(outcome.exit, 1) << outcome.err;
     EXPECT_TRUE(outcome.out.starts_with("DOES NOT FIT: ")) << outcome.out;
     EXPECT_EQ(outcome.err, "");

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/json_parse.hpp"
 #include "tests/tools/shell.hpp"
 
 namespace trainyard {
@@ -162,7 +163,8 @@ TEST(Accuracy, TheOverviewHasTheErrorsOfTheFit) {
 
 // The keys of a JSON value, as docs/reference/result.md writes them: `[]` for every element, `NAME`
 // where the name is free.
-void add_keys(const nlohmann::json& value, const std::string& path, std::set<std::string>& keys) {
+void add_keys(const nlohmann::ordered_json& value, const std::string& path,
+              std::set<std::string>& keys) {
   if (value.is_array()) {
     for (const auto& element : value) add_keys(element, path + "[]", keys);
     return;
@@ -199,7 +201,7 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "'power.price_preset=[\"lambda_h100_on_demand\", \"lambda_a100_80gb_on_demand\"]'",
         "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
-    const auto result = nlohmann::json::parse(scratch.read("result.json"));
+    const auto result = parse_trusted_json(scratch.read("result.json"));
     for (const auto& [key, value] : result.items()) {
       if (key == "scenario") continue;
       std::set<std::string> keys;

@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "sim/render/views/views.hpp"
 #include "tests/topologies/clusters.hpp"
@@ -25,7 +26,7 @@ using testing::HasSubstr;
 
 // Two nodes of one GPU and one NIC on a switch.
 Json two_nodes() {
-  return Json::parse(R"({
+  return parse_trusted_json(R"({
     "gpu": "h100", "gpu_memory": "80 GiB",
     "collective_latency": {"launch": "8.4 us", "intra_step": "3.4 us", "inter_step": "14 us"},
     "devices": [

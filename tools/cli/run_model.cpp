@@ -26,6 +26,7 @@ SearchResult searched(const Variant& scenario) {
       {.space = {.scenario = scenario, .over = {axis_of({"training.micro_batch_size=1"})}},
        .journal = journal,
        .top = 1,
+       .front = false,
        .end = [&] { return interrupt.pending_interrupt(); },
        .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
 }

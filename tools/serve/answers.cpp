@@ -243,6 +243,7 @@ Json search_answer(const Json& request, const Hooks& hooks) {
       search({.space = {.scenario = {.file = kName, .document = document}},
               .journal = journal,
               .top = 10,
+              .front = false,
               // The workers themselves are the parallel processes of the server.
               .processes = 1,
               .end = [&] { return hooks.stop.stop_requested(); },

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 
 extern char** environ;
 
@@ -151,7 +152,7 @@ void take_line(Job& job, const std::string& line) {
     job.end(JobStatus::Done, line.substr(kAnswer.size(), line.size() - kAnswer.size() - 1));
     return;
   }
-  const Json message = Json::parse(line);
+  const Json message = parse_trusted_json(line);
   if (message.contains("progress")) job.tell(message["progress"].get<double>());
   if (message.contains("row")) job.add_row(message["row"].dump());
   if (message.contains("error"))

@@ -25,6 +25,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/memo.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "tools/serve/answers.hpp"
@@ -156,7 +157,7 @@ Json error_json(const char* kind, const std::string& problem) {
 
 Json answered(const std::string& line, Memo& memo, const Hooks& hooks) {
   try {
-    return {{"answer", answer_to(Json::parse(line), memo, hooks)}};
+    return {{"answer", answer_to(parse_trusted_json(line), memo, hooks)}};
   } catch (const InputError& error) {
     return error_json("input", error.problems());
   } catch (const Cancelled&) {

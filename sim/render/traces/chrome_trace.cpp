@@ -20,7 +20,7 @@ namespace {
 // Returns the text quoted and escaped.
 std::string json_text(std::string_view text) {
   const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (!std::ranges::all_of(text, plain)) return nlohmann::json(text).dump();
+  if (!std::ranges::all_of(text, plain)) return nlohmann::ordered_json(text).dump();
   std::string quoted;
   quoted.reserve(text.size() + 2);
   quoted += '"';

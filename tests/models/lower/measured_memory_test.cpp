@@ -7,12 +7,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 #include "tests/models/architecture/kinds.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 using namespace test;
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr double kMib = 1048576.0;
 
@@ -137,7 +138,7 @@ struct Goal {
 // The mean error over all ranks of the rows that `wanted` accepts. Prints a line for each row, for
 // the rank with the largest error.
 double mean_error(bool (*wanted)(const Json& row), const Goal& goal) {
-  const Json document = Json::parse(std::ifstream(table()));
+  const Json document = parse_trusted_json(read_file(table()));
   std::vector<double> errors;
   for (const Json& row : document) {
     if (!row.contains("model") || !row.contains("measured")) continue;
@@ -225,7 +226,7 @@ TEST(PublishedMemory, KorthikantiActivations) {
     GTEST_SKIP() << "SKIPPED, NOT TESTED: the published figures are not at " << file;
   std::size_t absolute = 0;
   std::size_t relative = 0;
-  for (const Json& row : Json::parse(std::ifstream(file))) {
+  for (const Json& row : parse_trusted_json(read_file(file))) {
     if (!row.contains("mode")) continue;
     const TrainingPlan plan = plan_of_figure(row);
     if (row.contains("activations_gib")) {

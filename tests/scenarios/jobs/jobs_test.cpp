@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
 #include "tests/agreement.hpp"
 #include "tests/scenarios/jobs/shared_uplink.hpp"
@@ -157,7 +158,7 @@ TEST(Jobs, AJobWithStepsEndsAndLeavesTheLinksToTheOthers) {
 }
 
 Json jobs_of_all_kinds() {
-  auto document = Json::parse(R"({
+  auto document = parse_trusted_json(R"({
     "description": "three jobs and traffic",
     "cluster": { "node": "dgx_a100_80gb", "nodes": 8,
                  "fabric": { "kind": "fat_tree", "radix": 32, "oversubscription": 3 } },
@@ -167,7 +168,7 @@ Json jobs_of_all_kinds() {
                 "traffic": { "pattern": "one_to_all", "bytes": "20 MB", "every": "7 ms",
                              "servers": 2 } } ]
   })");
-  auto scenario = Json::parse(R"({
+  auto scenario = parse_trusted_json(R"({
     "model": { "name": "small", "layers": 8, "hidden": 256, "heads": 8, "ffn": 1024, "vocab": 8192,
                "max_positions": 512 },
     "host": "eager",

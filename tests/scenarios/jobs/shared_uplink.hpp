@@ -9,12 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/jobs/simulate_jobs.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tests/scenarios/sample.hpp"
 
 namespace trainyard {
 
 inline nlohmann::ordered_json tiny_job() {
-  return nlohmann::ordered_json::parse(R"({
+  return parse_trusted_json(R"({
     "defaults": "ideal", "interference": false,
     "model": { "name": "tiny", "layers": 2, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 1024, "gated_ffn": false },
@@ -26,7 +27,7 @@ inline nlohmann::ordered_json tiny_job() {
 
 // `nic`: the rate of a NIC and of the uplink.
 inline nlohmann::ordered_json shared_uplink(const std::string& nic = "100 GB/s") {
-  auto document = nlohmann::ordered_json::parse(R"({
+  auto document = parse_trusted_json(R"({
     "description": "two jobs on one uplink",
     "cluster": {
       "node": {

@@ -8,6 +8,7 @@
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/workload/workload_json.hpp"
 
 namespace trainyard {
@@ -172,7 +173,7 @@ TEST(Run, AWorkloadFileFollowsTheCollectiveModel) {
 
 // A workload of an all_reduce of 40 MiB on two GPUs, with these categories.
 ScenarioRun with_categories(const std::vector<std::string>& categories) {
-  nlohmann::ordered_json document = nlohmann::ordered_json::parse(R"({
+  nlohmann::ordered_json document = parse_trusted_json(R"({
     "streams": ["compute", "network"], "slots": ["data"],
     "programs": [{"name": "replica", "stage": 0, "operations": [
       {"kind": "collective", "name": "reduce", "stream": "network", "slot": "data",
@@ -288,8 +289,7 @@ TEST(Run, OverlapIsWorthItsName) {
 // An A100's profile in which computation loses `compute_loss` for each share of the SMs held, and
 // communication `slowed` of its rate while computation runs.
 std::string profile_with(double compute_loss, double slowed) {
-  auto profile =
-      nlohmann::ordered_json::parse(read_file(data_file("kernels/profiles", "a100_80gb")));
+  auto profile = parse_trusted_json(read_file(data_file("kernels/profiles", "a100_80gb")));
   profile["communication_sms"]["compute_loss"] = compute_loss;
   profile["communication_sms"]["slowed"] = slowed;
   const std::string file =

@@ -17,6 +17,7 @@
 #include <stdexcept>
 
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
@@ -49,7 +50,7 @@ struct SmallShape {
 
 // A model of eight small layers on nodes of two A100s, on rails.
 inline nlohmann::ordered_json small_document(const SmallShape& shape) {
-  auto document = nlohmann::ordered_json::parse(R"({
+  auto document = parse_trusted_json(R"({
     "description": "small enough to run in a test",
     "model": { "name": "small", "layers": 8, "hidden": 512, "heads": 8, "ffn": 2048, "vocab": 8192,
                "max_positions": 512 },

@@ -87,7 +87,7 @@ TEST(StageClocks, AreThoseOfBalancedShares) {
 // Are the reported figures those of a run with the reported clocks, folded or not?
 TEST(StageClocks, TheClocksThatWereFoundGiveTheSameRun) {
   const ScenarioRun found = simulate(pipeline({2, 1, 4, 1}, {{"power.clock_tolerance", "0.02"}}));
-  const std::string clocks = nlohmann::json(found.facts.clocks->percent).dump();
+  const std::string clocks = nlohmann::ordered_json(found.facts.clocks->percent).dump();
   const Scenario given = pipeline({2, 1, 4, 1}, {{"power.stage_clocks", clocks}});
   const ScenarioRun run = simulate(given);
   EXPECT_EQ(run.timeline.makespan_s, found.timeline.makespan_s);

@@ -13,6 +13,7 @@
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
@@ -173,7 +174,7 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     // next batch computes it once more.
     const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
     options.journal.append(answer.kind == Answer::Kind::Fine
-                               ? Json::parse(answer.text)
+                               ? parse_trusted_json(answer.text)
                                : without_result(variant,
                                                 loads ? variant_fingerprint(state, variant) : "",
                                                 status_of(answer.kind), answer.text));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/render/text_table.hpp"
@@ -136,7 +137,7 @@ class Search {
       if (question_.progress)
         question_.progress(static_cast<double>(++done) / static_cast<double>(open.size()));
       if (answer.kind != Answer::Kind::Fine) return;
-      const Json figures = Json::parse(answer.text);
+      const Json figures = parse_trusted_json(answer.text);
       ++found_.runs;
       WayToFit& way = all[open[number]].way;
       way.simulated = true;

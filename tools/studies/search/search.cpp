@@ -82,7 +82,7 @@ LayoutBound of_a_token(const Candidate& candidate) {
 // proven bounds, so a pruned layout cannot be part of the answer.
 class Known {
  public:
-  explicit Known(std::size_t top) : top_(top) {}
+  explicit Known(const SearchQuestion& question) : top_(question.top), front_(question.front) {}
 
   void add(const std::string& row, const LayoutBound& figures) {
     fitting_.push_back(figures);
@@ -92,11 +92,10 @@ class Known {
     for (const auto& [name, seconds] : best_s_) times_s_.push_back(seconds);
     std::ranges::sort(times_s_);
   }
-  // Whether the layout can be neither one of the best rows nor on the Pareto front.
+  // Whether the layout can be neither one of the best rows nor on a Pareto front that is asked for.
   [[nodiscard]] bool excludes(const std::string& row, const LayoutBound& bound) const {
-    return is_no_row(row, bound) && std::ranges::any_of(fitting_, [&](const LayoutBound& known) {
-             return no_worse(known, bound);
-           });
+    const auto is_no_worse = [&](const LayoutBound& known) { return no_worse(known, bound); };
+    return is_no_row(row, bound) && (!front_ || std::ranges::any_of(fitting_, is_no_worse));
   }
   [[nodiscard]] bool is_quickest(double seconds) const {
     return !times_s_.empty() && seconds <= times_s_.front();
@@ -111,6 +110,7 @@ class Known {
   }
 
   std::size_t top_;
+  bool front_;
   std::vector<LayoutBound> fitting_;
   std::map<std::string, double> best_s_;  // by row
   std::vector<double> times_s_;           // the values of best_s_, sorted
@@ -119,7 +119,7 @@ class Known {
 class Simulation {
  public:
   Simulation(const SearchQuestion& question, const TimeBudget& patience, SearchResult& result)
-      : question_(question), patience_(patience), result_(result), known_(question.top) {}
+      : question_(question), patience_(patience), result_(result), known_(question) {}
 
   // Simulates the candidates that may be in the answer, in their order. `last` means that no other
   // work is left after them, so that the progress can be shown.
@@ -297,7 +297,7 @@ class Searching {
     open(others, kBoundsShare);
     simulation_.run(open_, true);
     sort_by_time(simulation_.fitting);
-    result_.front = pareto(simulation_.fitting);
+    if (question_.front) result_.front = pareto(simulation_.fitting);
     sort_by_objective(question_.objective, simulation_.fitting);
     result_.best = best_rows(simulation_.fitting, question_.top);
     // `fitting` is by time, whatever the objective is.

@@ -17,6 +17,7 @@
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/studies/sweep/grid.hpp"
 
@@ -135,7 +136,7 @@ std::int64_t whole(const Override& change) {
 // Reads "[8,4]", or "null" for the same number in all stages.
 Choices::Sizes numbers_of_stages(const Override& change) {
   try {
-    const Json value = Json::parse(change.value);
+    const Json value = parse_trusted_json(change.value);
     if (value.is_null()) return {};
     auto numbers = value.get<Choices::Sizes>();
     if (!numbers.empty() && std::ranges::min(numbers) > 0) return numbers;

@@ -14,6 +14,7 @@
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
@@ -29,7 +30,7 @@ using testing::HasSubstr;
 
 // Two nodes of eight H100, one replica each.
 Json two_nodes() {
-  return Json::parse(R"({
+  return parse_trusted_json(R"({
     "model": { "name": "small", "layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 512 },
     "cluster": { "node": "dgx_h100", "nodes": 2, "fabric": { "kind": "rail_optimized" } },
@@ -316,7 +317,7 @@ TEST(Job, AWriteDelaysEachPhaseByItsOwnTime) {
   document["training"]["global_batch_size"] = 8;
   const double of_small = job_of(load(document), memo).storage().drag_s;
   EXPECT_GT(of_small, 1.1 * of_large);  // its gradients are a larger part of its step
-  document["reliability"]["phases"] = Json::parse(
+  document["reliability"]["phases"] = parse_trusted_json(
       R"([{ "from_tokens": 0, "global_batch_size": 8 },
           { "from_tokens": 1e9, "global_batch_size": 64 }])");
   const Job job = job_of(load(document), memo);
@@ -394,7 +395,7 @@ TEST(Job, KnowsWhatDoesNotFit) {
   document["model"]["layers"] = 64;
   document["model"]["ffn"] = 16384;
   const auto job_with = [&](const char* memory) {
-    Json node = Json::parse(read_file(data_file("topologies/data", "dgx_h100")));
+    Json node = parse_trusted_json(read_file(data_file("topologies/data", "dgx_h100")));
     node["gpu_memory"] = {{"usable", memory}};
     document["cluster"]["node"] = node;
     return job_of(load(document), memo);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/base/json_parse.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
@@ -165,7 +166,7 @@ TEST(TrainingPhases, ThatAreAlikeChangeNothing) {
 
 // Two nodes of eight H100 that ramp the batch and the sequence length.
 Json ramp() {
-  return Json::parse(R"({
+  return parse_trusted_json(R"({
     "model": { "name": "small", "layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 512 },
     "cluster": { "node": "dgx_h100", "nodes": 2, "fabric": { "kind": "rail_optimized" } },

@@ -146,6 +146,16 @@ TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
   expect_nothing_lost(found(), searched(of_four_layers(), true, 2));
 }
 
+// Does a search without the front find the same best layouts with fewer simulations?
+TEST(Search, WithoutTheFrontTheBestAreTheSame) {
+  Journal journal("");
+  const SearchResult alone = search(
+      {.space = of_four_layers(), .journal = journal, .top = 5, .front = false, .processes = 2});
+  EXPECT_EQ(names(alone.best), names(found().best));
+  EXPECT_TRUE(alone.front.empty());
+  EXPECT_LT(alone.counts.simulated, found().counts.simulated);
+}
+
 // Does pruning lose nothing among experts and schedules?
 TEST(Search, PruningLosesNothingAmongExpertsAndSchedules) {
   const SearchResult pruned = searched(of_experts(), false, 2);

@@ -15,6 +15,7 @@
 #include <regex>
 
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/outcome.hpp"
 #include "tools/studies/validate/row_scenario.hpp"
@@ -53,7 +54,7 @@ double slope_ms(int tensor, const Of& of) {
 // SimuMax' kernels on that machine, in milliseconds (kernels/other.json).
 class OwnKernels {
  public:
-  explicit OwnKernels(const fs::path& file) : rows_(Json::parse(read_file(file))) {}
+  explicit OwnKernels(const fs::path& file) : rows_(parse_trusted_json(read_file(file))) {}
 
   // Forward, data and weight gradient of y[kTokens, n] = x[kTokens, k] W; the last one accumulates
   // in fp32.

@@ -14,6 +14,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tools/studies/validate/constants.hpp"
 #include "tools/studies/validate/dataset.hpp"
 
@@ -25,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 // GPT-3 on 64 A100s, table 5 of Korthikanti et al. 2022.
 Json gpt3() {
-  return Json::parse(R"json({
+  return parse_trusted_json(R"json({
     "id": "korthikanti-175b",
     "source": {"paper": "Korthikanti et al. 2022 arXiv:2205.05198 Table 5"},
     "model": {"name": "GPT3-175B", "arch": "dense", "layers": 96, "hidden": 12288, "heads": 96,

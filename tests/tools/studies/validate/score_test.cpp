@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "sim/base/error.hpp"
+#include "sim/base/json_parse.hpp"
 #include "tools/studies/validate/calibration.hpp"
 #include "tools/studies/validate/collective_rows.hpp"
 #include "tools/studies/validate/report.hpp"
@@ -16,7 +17,7 @@ namespace {
 
 MeasuredRow timed_row(const std::string& id, double seconds) {
   MeasuredRow row{.id = id, .source = id.substr(0, id.find('-')), .step_time_s = seconds};
-  row.description = nlohmann::ordered_json::parse(
+  row.description = parse_trusted_json(
       R"({"hardware": {"gpu": "H100", "num_gpus": 16}, "parallel": {"tp": 8, "dp": 2}})");
   return row;
 }
