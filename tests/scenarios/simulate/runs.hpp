@@ -19,7 +19,6 @@
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "tests/agreement.hpp"
 #include "tests/scenarios/sample.hpp"

@@ -14,6 +14,7 @@
 #include "sim/collectives/collective.hpp"
 #include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {

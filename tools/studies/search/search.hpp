@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
-#include "tools/studies/batch/batch.hpp"
+#include "tools/studies/batch/journal.hpp"
 #include "tools/studies/batch/row.hpp"
 #include "tools/studies/search/bounds.hpp"
 #include "tools/studies/search/space.hpp"
