@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "sim/base/check.hpp"
+#include "sim/base/nearest.hpp"
 #include "sim/cluster/blueprint.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/fields.hpp"

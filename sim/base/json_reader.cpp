@@ -11,6 +11,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/base/nearest.hpp"
 
 namespace trainyard {
 

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
-#include "sim/base/nearest.hpp"
 #include "sim/base/units.hpp"
 
 namespace trainyard {

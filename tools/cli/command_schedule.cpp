@@ -9,6 +9,7 @@
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/nearest.hpp"
 #include "sim/render/svg.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"

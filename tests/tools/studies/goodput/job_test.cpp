@@ -521,6 +521,7 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
       {"byterobust", {1200, 175.0 / 91}},
       {"bloom", {48, 1.0 / 7 + 4.0 / 108}},
       {"opt", {128, 2}},
+      {"acme", {590, (54.0 + 21 + 16 + 12 + 12 + 6 + 3) / 184 + 10.0 / (2 * 184)}},
       // 3000 GPUs below 375 leaves, a month of 30.44 days.
       {"hpn", {375, (3000 * 0.057e-2 + 375 * 0.051e-2) / 30.44}}};
   EXPECT_EQ(reliability_presets().size(), nodes_and_rates.size());
@@ -528,7 +529,9 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
     const Reliability preset = load_reliability(name);
     double a_day = 0.0;
     for (const FailureProcess& failure : preset.failures) {
-      const double parts = failure.component == FailingComponent::Job ? 1
+      const double parts = failure.component == FailingComponent::Job ||
+                                   failure.component == FailingComponent::Storage
+                               ? 1
                            : failure.component == FailingComponent::Node ||
                                    failure.component == FailingComponent::Leaf
                                ? expected.first
