@@ -1,5 +1,8 @@
 #include "sim/base/field.hpp"
 
+#include <algorithm>
+#include <limits>
+
 namespace trainyard::field {
 
 bool names_json_file(const Json& value) {
