@@ -413,7 +413,7 @@ json memory_section(const StreamTarget& target, const FitRequest& request,
 void update(const FitRequest& request, const char* name, const json& sections) {
   if (request.profiles.empty()) return;
   const auto file = profile_file(request, name);
-  json document = parse_trusted_json(read_file(file));
+  json document = parse_json(file.string(), read_file(file));
   for (const auto& [key, section] : sections.items()) document[key] = section;
   write_file(file, document.dump(1) + "\n");
 }

@@ -24,7 +24,7 @@ std::vector<TensorDims> tensors_of(const nlohmann::ordered_json& input) {
 std::vector<std::string> texts_of(const std::string& list) {
   std::vector<std::string> texts;
   if (list.empty()) return texts;
-  for (const nlohmann::ordered_json& entry : parse_trusted_json(list))
+  for (const nlohmann::ordered_json& entry : parse_unchecked_json(list))
     texts.push_back(entry.is_string() ? entry.get<std::string>() : entry.dump());
   return texts;
 }
@@ -109,7 +109,7 @@ std::uint32_t TraceBuilder::shape(const std::string& dims, const std::string& ty
   std::uint32_t index = kAbsent;
   try {
     TracedShape shape;
-    for (const nlohmann::ordered_json& input : parse_trusted_json(dims))
+    for (const nlohmann::ordered_json& input : parse_unchecked_json(dims))
       shape.inputs.push_back(tensors_of(input));
     shape.types = texts_of(types);
     shape.scalars = texts_of(scalars);

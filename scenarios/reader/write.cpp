@@ -43,7 +43,7 @@ Json resolved(const Scenario& scenario) {
   json.update(write_fields(run_fields(), scenario));
   for (const AppliedDefault& one : scenario.applied_defaults)
     json["applied_defaults"].push_back(
-        {{"field", one.field}, {"value", parse_trusted_json(one.value)}, {"source", one.source}});
+        {{"field", one.field}, {"value", parse_unchecked_json(one.value)}, {"source", one.source}});
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
   if (scenario.reliability) json["reliability"] = reliability_json(*scenario.reliability);
   if (scenario.power) json["power"] = power_json(*scenario.power);

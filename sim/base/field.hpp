@@ -9,7 +9,6 @@
 // defined nowhere else.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -171,8 +170,8 @@ namespace field {
 
 using Json = nlohmann::ordered_json;
 
-// What reading, writing and the schema of a kind do without its owner (field.cpp): compiled once,
-// not for each structure that has such a field.
+// These functions do what reading, writing and the schema of a kind need no owner for. field.cpp
+// compiles them once; templates would compile them for each structure that has such a field.
 
 [[nodiscard]] bool names_json_file(const Json& value);
 
@@ -415,13 +414,10 @@ void with_kind(const Field<Owner>& row, const Function& function) {
   }(std::make_index_sequence<kKinds>());
 }
 
-template <class Owner>
-bool is_required(const Field<Owner>& row) {
-  bool required = false;
-  with_kind(row, [&](const auto& kind) {
-    if constexpr (requires { kind.required; }) required = kind.required;
-  });
-  return required;
+template <class Kind>
+bool is_required(const Kind& kind) {
+  if constexpr (requires { kind.required; }) return kind.required;
+  return false;
 }
 
 // The parts of an object's schema and its rows in order; `entry` is the schema of a row alone.
@@ -469,7 +465,7 @@ template <class Owner>
   field::ObjectSchema schema;
   for (const Field<Owner>& row : rows)
     field::with_kind(row, [&](const auto& kind) {
-      schema.add(row.key, row.meaning, field::schema(kind, defaults), field::is_required(row));
+      schema.add(row.key, row.meaning, field::schema(kind, defaults), field::is_required(kind));
     });
   return schema.json();
 }

@@ -194,6 +194,6 @@ std::optional<Json> try_parse_json(std::string_view text) {
   }
 }
 
-nlohmann::ordered_json parse_trusted_json(const std::string& text) { return Json::parse(text); }
+nlohmann::ordered_json parse_unchecked_json(const std::string& text) { return Json::parse(text); }
 
 }  // namespace trainyard

@@ -16,9 +16,9 @@ namespace trainyard {
 // files.
 [[nodiscard]] std::optional<nlohmann::ordered_json> try_parse_json(std::string_view text);
 
-// Returns the document of a text that the program wrote or ships, such as a worker's answer. Throws
-// the library's parse_error for any other. A file that calls the library's parser compiles it once
-// more, which takes a second.
-[[nodiscard]] nlohmann::ordered_json parse_trusted_json(const std::string& text);
+// Parses as the library does: it throws the library's parse_error and accepts duplicate keys. It
+// is for text that the program wrote, and for callers that handle the error. It is compiled once; a
+// file that calls the library's parser compiles that once more, which takes a second.
+[[nodiscard]] nlohmann::ordered_json parse_unchecked_json(const std::string& text);
 
 }  // namespace trainyard

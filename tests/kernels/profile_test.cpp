@@ -71,7 +71,7 @@ std::size_t expect_sources(const json& value, const std::string& place, bool sou
 // Does every number have a source?
 TEST(Profile, EveryNumberHasASource) {
   for (const std::string& name : gpu_names()) {
-    const auto profile = parse_trusted_json(read_file(data_file("kernels/profiles", name)));
+    const auto profile = parse_unchecked_json(read_file(data_file("kernels/profiles", name)));
     EXPECT_GE(expect_sources(profile, name, false), 4U) << name;
   }
 }
@@ -79,7 +79,7 @@ TEST(Profile, EveryNumberHasASource) {
 // Do fitted sections state their data and their error?
 TEST(Profile, FittedSectionsSayOnWhatAndHowWell) {
   for (const std::string name : {"a100_80gb", "h100", "b200"}) {
-    const auto profile = parse_trusted_json(read_file(data_file("kernels/profiles", name)));
+    const auto profile = parse_unchecked_json(read_file(data_file("kernels/profiles", name)));
     const auto& gemm = profile["gemm"]["provenance"];
     EXPECT_GT(gemm["bf16"]["rows"], 5000) << name;
     for (const char* key : {"table", "source", "command", "date", "held_out"})
@@ -147,7 +147,9 @@ class BrokenProfile : public testing::Test {
     write_file(file, profile.dump());
     return file.string();
   }
-  json h200() const { return parse_trusted_json(read_file(data_file("kernels/profiles", "h200"))); }
+  json h200() const {
+    return parse_unchecked_json(read_file(data_file("kernels/profiles", "h200")));
+  }
 };
 
 // Does an error name the field that is wrong?
@@ -169,7 +171,7 @@ TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
 
 // Can the sheet be read if the fits are damaged, and is it the sheet that pricing uses?
 TEST_F(BrokenProfile, GivesItsSheetWhenItsFitsAreLost) {
-  json profile = parse_trusted_json(read_file(data_file("kernels/profiles", "h100")));
+  json profile = parse_unchecked_json(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
   const std::string file = written(profile);
   EXPECT_EQ(load_gpu_sheet(file).hbm.value(), 3350e9);
@@ -253,7 +255,7 @@ TEST_F(BrokenProfile, ADataSheetAloneIsAsTheGpuItNamesButForItsOwnFigures) {
 
 // Are tables that do not match their axes refused?
 TEST_F(BrokenProfile, RefusesTablesThatDoNotFitTheirAxes) {
-  json profile = parse_trusted_json(read_file(data_file("kernels/profiles", "h100")));
+  json profile = parse_unchecked_json(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
   try {
     (void)load_profile(written(profile));
@@ -261,7 +263,7 @@ TEST_F(BrokenProfile, RefusesTablesThatDoNotFitTheirAxes) {
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("/gemm/tables/0/efficiency_1e4"));
   }
-  profile = parse_trusted_json(read_file(data_file("kernels/profiles", "h100")));
+  profile = parse_unchecked_json(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"][0] = "0 x 20000";
   EXPECT_THROW((void)load_profile(written(profile)), InputError);
 }

@@ -17,7 +17,7 @@ namespace trainyard {
 
 // GPT-3 175B on 8 nodes: TP 8, PP 4, DP 2, 32 microbatches.
 inline nlohmann::ordered_json sample() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "description": "a sample",
     "model": "gpt3-175b",
     "cluster": { "node": "dgx_a100_80gb", "nodes": 8, "fabric": { "kind": "rail_optimized" } },

@@ -92,8 +92,8 @@ TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
                      " && trainyard run --workload w.json --cluster c.json "
                      "--json b.json");
       ASSERT_EQ(back.exit, 0) << back.err;
-      const auto ours = parse_trusted_json(scratch.read("a.json"));
-      const auto theirs = parse_trusted_json(scratch.read("b.json"));
+      const auto ours = parse_unchecked_json(scratch.read("a.json"));
+      const auto theirs = parse_unchecked_json(scratch.read("b.json"));
       const double expected = ours.at("step_time_s");
       EXPECT_NEAR(theirs.at("step_time_s").get<double>(), expected, 1e-9 * expected) << convention;
     }
@@ -113,7 +113,7 @@ TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("computation: 0 by kernel, 1 as recorded, 2 by roofline, 0 "));
   std::map<std::string, double> seconds;
-  const auto trace = parse_trusted_json(scratch.read("t.json"));
+  const auto trace = parse_unchecked_json(scratch.read("t.json"));
   for (const auto& event : trace.at("traceEvents"))
     if (event.value("ph", "") == "X") seconds[event["name"]] = event["dur"].get<double>() * 1e-6;
   EXPECT_NEAR(seconds.at("layer"), 312e9 / 312e12, 1e-9);

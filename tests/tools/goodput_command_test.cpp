@@ -38,7 +38,7 @@ TEST(GoodputCommand, WritesPhasesThatAddUpToTheWallTime) {
   ASSERT_EQ(run.exit, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("Not simulated: preemption by other jobs"));
   EXPECT_THAT(run.out, HasSubstr("NOT GIVEN, so without time: warm_up"));
-  const Json json = parse_trusted_json(scratch.read("a.json"));
+  const Json json = parse_unchecked_json(scratch.read("a.json"));
   double sum = 0.0;
   for (const auto& [name, time_s] : json["phases_s"].items()) sum += time_s.get<double>();
   EXPECT_EQ(json["phases_s"].size(), 17U);
@@ -56,7 +56,7 @@ TEST(GoodputCommand, TakesTokensInPlaceOfDays) {
   const auto wall = [&](const std::string& tokens) {
     const Outcome run = scratch.sh(kGoodput + "--tokens " + tokens + " --json a.json");
     EXPECT_EQ(run.exit, 0) << run.err;
-    const Json json = parse_trusted_json(scratch.read("a.json"));
+    const Json json = parse_unchecked_json(scratch.read("a.json"));
     EXPECT_GE(json["tokens"]["mean"], std::stod(tokens));
     return json["wall_s"]["mean"].get<double>();
   };
@@ -71,7 +71,7 @@ TEST(GoodputCommand, ComparesAlternativesOnTheSameFailures) {
       "--versus 'one spare: reliability.spares.nodes=1' --versus reliability.policy=elastic "
       "--json a.json");
   ASSERT_EQ(run.exit, 0) << run.err;
-  const Json all = parse_trusted_json(scratch.read("a.json"))["alternatives"];
+  const Json all = parse_unchecked_json(scratch.read("a.json"))["alternatives"];
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0]["gain"]["mean"], 0.0);
   EXPECT_EQ(all[1]["name"], "one spare");
@@ -96,7 +96,7 @@ TEST(GoodputCommand, WritesOneRunAsEvents) {
   const Outcome run =
       scratch.sh(kGoodput + "--days 30 --html a.html --trace a.json --events a.csv");
   ASSERT_EQ(run.exit, 0) << run.err;
-  const Json events = parse_trusted_json(scratch.read("a.json"))["traceEvents"];
+  const Json events = parse_unchecked_json(scratch.read("a.json"))["traceEvents"];
   const auto lines = test::lines_of(scratch.read("a.csv"));
   EXPECT_EQ(lines.size(), events.size());  // a heading, and a name of the process
   EXPECT_EQ(lines[0], "begin_s,duration_s,phase,cause");
@@ -121,7 +121,7 @@ TEST(GoodputFitCommand, FitsForecastsAndReplays) {
   EXPECT_EQ(scratch.read("a.json"), scratch.read("b.json"));
   EXPECT_THAT(run.out, HasSubstr("goodput     0.9279"));
   EXPECT_THAT(run.out, HasSubstr("RECONSTRUCTED"));
-  const Json json = parse_trusted_json(scratch.read("a.json"));
+  const Json json = parse_unchecked_json(scratch.read("a.json"));
   double sum = 0.0;
   for (const auto& [name, time_s] : json["phases_s"].items()) sum += time_s.get<double>();
   EXPECT_NEAR(sum / json["wall_s"].get<double>(), 1.0, 1e-12);
@@ -159,7 +159,7 @@ TEST(GoodputFitCommand, SaysWhatMoreSparesWouldHaveSaved) {
       "reliability.checkpoint.stall=0s --replay --versus "
       "'two spares: reliability.spares.nodes=2,reliability.spares.replace=60s' --json a.json");
   ASSERT_EQ(run.exit, 0) << run.err;
-  const Json json = parse_trusted_json(scratch.read("a.json"));
+  const Json json = parse_unchecked_json(scratch.read("a.json"));
   // 19 or 20 replacements take 60 s in place of 7200 s.
   EXPECT_NEAR(json["replay"][1]["saved_s"]["mean"].get<double>(), 20 * 7140.0, 2 * 7140.0);
 }

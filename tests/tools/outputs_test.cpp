@@ -183,7 +183,7 @@ TEST(Outputs, ATokenBudgetGivesDaysAndCost) {
   const Outcome outcome =
       scratch.sh(run + "--tokens 1.048576B --price 2.5 --json a.json --html a.html");
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
-  const double step_s = parse_trusted_json(scratch.read("a.json")).at("step_time_s");
+  const double step_s = parse_unchecked_json(scratch.read("a.json")).at("step_time_s");
   const double gpu_hours = 1000.0 * step_s / 3600.0 * 8.0;
   EXPECT_THAT(outcome.out, testing::HasSubstr(fmt::format(
                                "1.05 B tokens take {:.4g} days, {:.0f} GPU-hours, which cost "
@@ -228,7 +228,7 @@ TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   for (const int rank : {0, 1}) {
     const auto trace =
-        parse_trusted_json(scratch.read("traces/rank_" + std::to_string(rank) + ".json"));
+        parse_unchecked_json(scratch.read("traces/rank_" + std::to_string(rank) + ".json"));
     EXPECT_EQ(trace["distributedInfo"]["rank"], rank) << "which reader it belongs to";
     std::size_t slices = 0;
     for (const auto& event : trace["traceEvents"]) {
@@ -360,8 +360,8 @@ TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
     const Outcome replay =
         scratch.sh("trainyard run --workload w.json --cluster c.json --json theirs.json");
     ASSERT_EQ(replay.exit, 0) << replay.err;
-    const auto ours = parse_trusted_json(scratch.read("ours.json"));
-    const auto theirs = parse_trusted_json(scratch.read("theirs.json"));
+    const auto ours = parse_unchecked_json(scratch.read("ours.json"));
+    const auto theirs = parse_unchecked_json(scratch.read("theirs.json"));
     for (const char* key : {"step_time_s", "breakdown_s", "links"}) {
       EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
     }
@@ -386,13 +386,13 @@ TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
       scratch.sh("trainyard run --workload w.json --cluster c.json").out);
   ASSERT_EQ(scratch.sh("trainyard run --workload w.json --cluster c.json --json bare.json").exit,
             0);
-  const auto ours = parse_trusted_json(scratch.read("ours.json"));
-  const auto theirs = parse_trusted_json(scratch.read("theirs.json"));
+  const auto ours = parse_unchecked_json(scratch.read("ours.json"));
+  const auto theirs = parse_unchecked_json(scratch.read("theirs.json"));
   for (const char* key : {"step_time_s", "breakdown_s", "links", "memory", "collectives"}) {
     EXPECT_EQ(ours.at(key), theirs.at(key)) << key;
   }
   EXPECT_FALSE(theirs.at("approximations").contains("software_unknown"));
-  const auto bare = parse_trusted_json(scratch.read("bare.json"));
+  const auto bare = parse_unchecked_json(scratch.read("bare.json"));
   EXPECT_LT(bare.at("step_time_s"), ours.at("step_time_s"));
   EXPECT_TRUE(bare.at("approximations").contains("software_unknown"));
 }

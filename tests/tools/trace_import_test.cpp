@@ -50,7 +50,7 @@ TEST(ImportKineto, ARunTakesTheTimesOfTheTrace) {
                            "Without a shape: 1.3 %", "triton_poi_fused_mul_silu_0", "Assumed",
                            "median of its repetitions", "--set cluster.node.gpu=./mine.json"})
     EXPECT_THAT(import.out, HasSubstr(part));
-  const PlainJson measured = parse_trusted_json(scratch.read("mine.json"))["measured"];
+  const PlainJson measured = parse_unchecked_json(scratch.read("mine.json"))["measured"];
   EXPECT_EQ(measured["rows"].size(), 6U);
   EXPECT_EQ(measured["provenance"]["date"], "1970-01-02");
   EXPECT_EQ(measured["provenance"]["traces"][0], kKineto);
@@ -82,7 +82,7 @@ TEST(ImportKineto, ASecondImportCompletesTheProfile) {
       scratch.sh("trainyard import kineto two.json --gpu ./one.json -o three.json");
   ASSERT_EQ(import.exit, 0) << import.err;
   std::map<std::int64_t, double> forward;
-  const PlainJson measured = parse_trusted_json(scratch.read("three.json"))["measured"];
+  const PlainJson measured = parse_unchecked_json(scratch.read("three.json"))["measured"];
   for (const PlainJson& row : measured["rows"])
     if (row["kernel"].value("pass", "") == "forward")
       forward[row["kernel"]["m"].get<std::int64_t>()] = row["time_us"].get<double>();
@@ -117,7 +117,7 @@ TEST(ImportNcclTests, ALogNarrowsTheIntervalOfARun) {
   const auto interval_of = [&](const std::string& options) {
     const Outcome outcome = scratch.sh(run + options);
     EXPECT_EQ(outcome.exit, 0) << outcome.err;
-    return parse_trusted_json(read_file(scratch.folder() / "result.json")).at("interval");
+    return parse_unchecked_json(read_file(scratch.folder() / "result.json")).at("interval");
   };
   const PlainJson modelled = interval_of("");
   EXPECT_EQ(modelled["parts"][0]["name"], "collectives within a node");
@@ -139,7 +139,7 @@ TEST(ImportNsys, AnExportBecomesProfiles) {
   for (const char* part : {"12 kernels in 3 steps, NVIDIA A100-SXM4-80GB, Nsight Systems",
                            "groups have 8 ranks, as --ranks states", "146.80"})
     EXPECT_THAT(import.out, HasSubstr(part));
-  EXPECT_EQ(parse_trusted_json(scratch.read("mine.json"))["measured"]["rows"].size(), 3U);
+  EXPECT_EQ(parse_unchecked_json(scratch.read("mine.json"))["measured"]["rows"].size(), 3U);
   const Outcome diff = scratch.sh(
       "trainyard validate scenarios/first/two_gpus.json --against "
       "report.sqlite --step-range 'iteration 2'");
@@ -161,7 +161,7 @@ TEST(ValidateAgainst, ComparesEachRankWithItsTrace) {
       kKineto + " --against rank1.json --json d.json");
   ASSERT_EQ(diff.exit, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("Rank 1, rank1.json: step simulated"));
-  const PlainJson json = parse_trusted_json(scratch.read("d.json"));
+  const PlainJson json = parse_unchecked_json(scratch.read("d.json"));
   ASSERT_EQ(json["ranks"].size(), 2U);
   EXPECT_EQ(json["ranks"][1]["rank"], 1);
   EXPECT_NEAR(json["ranks"][0]["idle"]["measured_s"].get<double>(), 245e-6, 1e-9);
@@ -184,7 +184,7 @@ TEST(ValidateAgainst, ThePageListsEveryKey) {
                 .exit,
             0);
   const std::string page = read_file(Scratch::kTree / "docs/reference/step_diff.md");
-  const PlainJson rank = parse_trusted_json(scratch.read("d.json"))["ranks"][0];
+  const PlainJson rank = parse_unchecked_json(scratch.read("d.json"))["ranks"][0];
   std::size_t keys = 0;
   const auto expect_key = [&](const std::string& key) {
     EXPECT_THAT(page, HasSubstr("`ranks[]." + key + "`"));

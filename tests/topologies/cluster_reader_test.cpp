@@ -209,7 +209,7 @@ TEST(ReadCluster, NothingAndNoQuantityAreOneProblemEach) {
 // Are other GPUs of a node read?
 TEST(ReadCluster, OtherGpusOfANode) {
   Json node = to_json(load_node("dgx_a100_80gb"));
-  node["other_gpus"] = parse_trusted_json(
+  node["other_gpus"] = parse_unchecked_json(
       R"([{"gpus": [6, 7], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"},
            "pcie": {"usable": "12 GB/s"}}])");
   const ClusterSpec spec = read(Json{{"node", node}}.dump());
@@ -231,7 +231,7 @@ TEST(ReadCluster, OtherGpusOfANode) {
 // Are other GPUs read strictly?
 TEST(ReadCluster, OtherGpusAreReadStrictly) {
   Json node = to_json(load_node("dgx_h100"));
-  node["other_gpus"] = parse_trusted_json(
+  node["other_gpus"] = parse_unchecked_json(
       R"([{"gpus": [8], "gpu": "l40s", "gpu_memory": {"usable": "44 GiB"}},
           {"gpus": [1, 1], "gpu": "l40s"}, {"gpus": "all", "gpu": "l40s"}])");
   const std::string text = refusal(Json{{"node", node}}.dump());

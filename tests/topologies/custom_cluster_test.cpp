@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 // Two nodes of one GPU and one NIC on a switch.
 Json two_nodes() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "gpu": "h100", "gpu_memory": "80 GiB",
     "collective_latency": {"launch": "8.4 us", "intra_step": "3.4 us", "inter_step": "14 us"},
     "devices": [

@@ -250,7 +250,7 @@ TEST(Faults, WithDatesAreTimedFaultsOfTheCluster) {
 // Does a fault with dates hit a link of one direction that runs from a later device to an earlier
 // one, and two links between the same devices once, not twice?
 TEST(Faults, WithDatesHitEveryLinkOnce) {
-  auto json = parse_trusted_json(R"({
+  auto json = parse_unchecked_json(R"({
     "gpu": "h100", "gpu_memory": "80 GiB",
     "collective_latency": {"launch": "8.4 us", "intra_step": "3.4 us", "inter_step": "14 us"},
     "devices": [{"name": "a", "kind": "gpu", "node": 0}, {"name": "b", "kind": "gpu", "node": 0}],

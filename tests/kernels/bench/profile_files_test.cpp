@@ -85,10 +85,10 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   const auto rows = profile_of("580", {{wide_gemm, {300, 299, 301}, ""},
                                        {wide_activation, {50, 49, 51}, ""},
                                        {Launches{.count = 10}, {2, 2, 2}, ""}});
-  const auto base = parse_trusted_json(read_file(data_file("kernels/profiles", "h200")));
+  const auto base = parse_unchecked_json(read_file(data_file("kernels/profiles", "h200")));
   const std::string file = scratch("h200.json");
   write_file(file, with_measured(with_measured(base, rows), rows).dump(1));
-  EXPECT_EQ(parse_trusted_json(read_file(file))["measured"]["rows"].size(), 2U);
+  EXPECT_EQ(parse_unchecked_json(read_file(file))["measured"]["rows"].size(), 2U);
   const auto model = load_cost_model(file, Clock::Burst);
   const auto plain = load_cost_model("h200", Clock::Burst);
   EXPECT_DOUBLE_EQ(model->cost(wide_gemm).time.value(), 300e-6);
@@ -108,7 +108,7 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
 
 // Do rows that a later measurement leaves keep their source, and replaced ones not?
 TEST(ProfileFiles, RowsThatStayKeepTheirSource) {
-  const auto base = parse_trusted_json(read_file(data_file("kernels/profiles", "h200")));
+  const auto base = parse_unchecked_json(read_file(data_file("kernels/profiles", "h200")));
   const auto first = profile_of("570", {{wide_gemm, {300, 299, 301}, ""}});
   const auto second = profile_of("580", {{wide_activation, {50, 49, 51}, ""}});
   const auto drivers = [](const Json& profile) {
@@ -126,7 +126,7 @@ TEST(ProfileFiles, RowsThatStayKeepTheirSource) {
 // profile's sustained time, an earlier measurement of the same kernel alone gives way, and other
 // shapes are unchanged. A second import replaces the row of its kernel.
 TEST(ProfileFiles, TracedKernelsHaveTheirTimeInAStep) {
-  const auto base = parse_trusted_json(read_file(data_file("kernels/profiles", "h100")));
+  const auto base = parse_unchecked_json(read_file(data_file("kernels/profiles", "h100")));
   const auto alone = profile_of("580", {{wide_gemm, {300, 299, 301}, ""}});
   const Json origin = {{"gpu", "NVIDIA H100"}, {"date", "2026-11-26"}};
   const Json once = with_traced(with_measured(base, alone), {{wide_gemm, 500.0, 7}}, origin);
@@ -169,7 +169,7 @@ TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
   const std::string written = scratch("interference.json");
   finish_profile(rows, written);
   EXPECT_EQ(read_profile(written).rows, rows.rows);
-  const auto base = parse_trusted_json(read_file(data_file("kernels/profiles", "h200")));
+  const auto base = parse_unchecked_json(read_file(data_file("kernels/profiles", "h200")));
   const std::string file = scratch("h200_beside.json");
   write_file(file, with_measured(base, rows).dump(1));
   const CommunicationSms held = load_gpu_sheet(file).communication_sms;
@@ -181,7 +181,7 @@ TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
 
 // Are malformed measured sections refused?
 TEST(ProfileFiles, MalformedMeasuredSectionsAreRefused) {
-  auto base = parse_trusted_json(read_file(data_file("kernels/profiles", "h200")));
+  auto base = parse_unchecked_json(read_file(data_file("kernels/profiles", "h200")));
   base["measured"] = {{"source", ""},
                       {"provenance", Json::object()},
                       {"rows", {{{"kernel", {{"kind", "gemm"}}}, {"time_us", 0}}}}};

@@ -158,7 +158,7 @@ TEST(Jobs, AJobWithStepsEndsAndLeavesTheLinksToTheOthers) {
 }
 
 Json jobs_of_all_kinds() {
-  auto document = parse_trusted_json(R"({
+  auto document = parse_unchecked_json(R"({
     "description": "three jobs and traffic",
     "cluster": { "node": "dgx_a100_80gb", "nodes": 8,
                  "fabric": { "kind": "fat_tree", "radix": 32, "oversubscription": 3 } },
@@ -168,7 +168,7 @@ Json jobs_of_all_kinds() {
                 "traffic": { "pattern": "one_to_all", "bytes": "20 MB", "every": "7 ms",
                              "servers": 2 } } ]
   })");
-  auto scenario = parse_trusted_json(R"({
+  auto scenario = parse_unchecked_json(R"({
     "model": { "name": "small", "layers": 8, "hidden": 256, "heads": 8, "ffn": 1024, "vocab": 8192,
                "max_positions": 512 },
     "host": "eager",

@@ -15,7 +15,7 @@
 namespace trainyard {
 
 inline nlohmann::ordered_json tiny_job() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "defaults": "ideal", "interference": false,
     "model": { "name": "tiny", "layers": 2, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 1024, "gated_ffn": false },
@@ -27,7 +27,7 @@ inline nlohmann::ordered_json tiny_job() {
 
 // `nic`: the rate of a NIC and of the uplink.
 inline nlohmann::ordered_json shared_uplink(const std::string& nic = "100 GB/s") {
-  auto document = parse_trusted_json(R"({
+  auto document = parse_unchecked_json(R"({
     "description": "two jobs on one uplink",
     "cluster": {
       "node": {

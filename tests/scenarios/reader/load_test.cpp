@@ -252,7 +252,8 @@ TEST(LoadScenario, AFileThatIsNoObjectSaysOnlyThat) {
 TEST(LoadScenario, RanksFillTheKindsOfNodesInOrder) {
   Json document = sample();
   document["cluster"]["nodes"] = 4;
-  document["cluster"]["others"] = parse_trusted_json(R"([{"nodes": [1, 3], "node": "dgx_h100"}])");
+  document["cluster"]["others"] =
+      parse_unchecked_json(R"([{"nodes": [1, 3], "node": "dgx_h100"}])");
   document["parallelism"]["data"] = 1;
   document["parallelism"]["pipeline"] = 4;
   const std::string first = load(document).cluster.node.name;
@@ -265,7 +266,8 @@ TEST(LoadScenario, RanksFillTheKindsOfNodesInOrder) {
     EXPECT_EQ(placement[rank], nodes[rank / 8] * 8 + static_cast<std::int64_t>(rank % 8)) << rank;
   }
   EXPECT_EQ(load(resolved(scenario)).plan.parallelism.placement, placement);
-  document["cluster"]["others"] = parse_trusted_json(R"([{"nodes": [2, 3], "node": "dgx_h100"}])");
+  document["cluster"]["others"] =
+      parse_unchecked_json(R"([{"nodes": [2, 3], "node": "dgx_h100"}])");
   document["parallelism"]["node_order"] = {first, "dgx_h100"};
   EXPECT_TRUE(load(document).plan.parallelism.placement.empty());
 }

@@ -143,7 +143,7 @@ TEST(NcclRun, EveryGpuIsKnown) {
 TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
   const TemporaryFolder folder;
   Json document = document_on("dgx_a100_80gb");
-  Json node = parse_trusted_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  Json node = parse_unchecked_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
   node["gpu"] = "l40s";
   const ScenarioRun measured = simulate(load(document), {});
   EXPECT_EQ(find_approximation(measured, "nccl_times_of_another_gpu"), nullptr);

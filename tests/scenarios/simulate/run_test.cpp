@@ -173,7 +173,7 @@ TEST(Run, AWorkloadFileFollowsTheCollectiveModel) {
 
 // A workload of an all_reduce of 40 MiB on two GPUs, with these categories.
 ScenarioRun with_categories(const std::vector<std::string>& categories) {
-  nlohmann::ordered_json document = parse_trusted_json(R"({
+  nlohmann::ordered_json document = parse_unchecked_json(R"({
     "streams": ["compute", "network"], "slots": ["data"],
     "programs": [{"name": "replica", "stage": 0, "operations": [
       {"kind": "collective", "name": "reduce", "stream": "network", "slot": "data",
@@ -289,7 +289,7 @@ TEST(Run, OverlapIsWorthItsName) {
 // An A100's profile in which computation loses `compute_loss` for each share of the SMs held, and
 // communication `slowed` of its rate while computation runs.
 std::string profile_with(double compute_loss, double slowed) {
-  auto profile = parse_trusted_json(read_file(data_file("kernels/profiles", "a100_80gb")));
+  auto profile = parse_unchecked_json(read_file(data_file("kernels/profiles", "a100_80gb")));
   profile["communication_sms"]["compute_loss"] = compute_loss;
   profile["communication_sms"]["slowed"] = slowed;
   const std::string file =

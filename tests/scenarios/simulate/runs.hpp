@@ -49,7 +49,7 @@ struct SmallShape {
 
 // A model of eight small layers on nodes of two A100s, on rails.
 inline nlohmann::ordered_json small_document(const SmallShape& shape) {
-  auto document = parse_trusted_json(R"({
+  auto document = parse_unchecked_json(R"({
     "description": "small enough to run in a test",
     "model": { "name": "small", "layers": 8, "hidden": 512, "heads": 8, "ffn": 2048, "vocab": 8192,
                "max_positions": 512 },

@@ -129,7 +129,7 @@ TEST(Unequal, EachStageHasThePaceOfItsOwnGpus) {
 TEST(Unequal, GpusOfOneNodeAreEachTheirOwn) {
   auto document = small_document({.pipeline = 2, .data = 4});
   document["interference"] = false;
-  auto node = parse_trusted_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  auto node = parse_unchecked_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
   const auto compute = [&](const ScenarioRun& run, std::size_t rank) {
     return breakdown(*run.workload, *run.partition, run.timeline,
                      run.partition->class_of_rank[rank])
@@ -160,7 +160,7 @@ TEST(Unequal, GpusOfOneNodeAreEachTheirOwn) {
 // report states what does not fit on the smaller one.
 TEST(Unequal, EachGpuIsHeldToItsOwnMemory) {
   auto document = small_document({.data = 8});
-  auto node = parse_trusted_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
+  auto node = parse_unchecked_json(read_file(data_file("topologies/data", "dgx_a100_80gb")));
   node["other_gpus"] = {
       {{"gpus", {1}}, {"gpu", "a100_80gb"}, {"gpu_memory", {{"usable", "1 MiB"}}}}};
   document["cluster"]["node"] = node;

@@ -14,8 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Scenario scenario_with(const Json& change) {
-  Json document = parse_trusted_json(read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
-                                               "scenarios/llama3/llama3_8b_8xh100.json"));
+  Json document = parse_unchecked_json(read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
+                                                 "scenarios/llama3/llama3_8b_8xh100.json"));
   document.merge_patch(change);
   return read_scenario_document("changed", document);
 }

@@ -53,7 +53,7 @@ TEST(ResultJson, TheWholeTrainingFollowsFromTheTokenBudget) {
   EXPECT_FALSE(result_json(small.view()).contains("training"));
   small.facts.token_budget = 864'000'000.0;  // at 200 tokens a second: 50 days
   EXPECT_EQ(result_json(small.view())["training"],
-            parse_trusted_json(
+            parse_unchecked_json(
                 R"({"tokens": 864000000.0, "days": 50.0, "gpu_hours": 2400.0, "cost": null})"));
   small.facts.gpu_hour_price = 2.5;
   EXPECT_EQ(result_json(small.view())["training"]["cost"], 6000.0);
@@ -67,9 +67,9 @@ TEST(ResultJson, UtilisationNamesItsPeak) {
   small.facts.peaks.push_back({"fp8", FlopsPerSecond{2e13}});
   const OrderedJson rows = result_json(small.view())["utilisation"];
   ASSERT_EQ(rows.size(), 4U);
-  EXPECT_EQ(rows[0], parse_trusted_json(R"({"attention": "causal", "peak": "bf16",
+  EXPECT_EQ(rows[0], parse_unchecked_json(R"({"attention": "causal", "peak": "bf16",
       "peak_tflops_per_gpu": 10.0, "mfu": 0.5, "hfu": 0.65})"));
-  EXPECT_EQ(rows[1], parse_trusted_json(R"({"attention": "causal", "peak": "fp8",
+  EXPECT_EQ(rows[1], parse_unchecked_json(R"({"attention": "causal", "peak": "fp8",
       "peak_tflops_per_gpu": 20.0, "mfu": 0.25, "hfu": 0.325})"));
   EXPECT_EQ(rows[2]["attention"], "full");
   EXPECT_DOUBLE_EQ(rows[3]["mfu"], 0.3);
@@ -94,7 +94,7 @@ TEST(ResultJson, HoldsTheIntervalOfTheStep) {
   EXPECT_EQ(interval["runs"], 7);
   ASSERT_EQ(interval["parts"].size(), 2U);
   EXPECT_EQ(interval["parts"][0],
-            parse_trusted_json(R"({"name": "the host", "cause": "nemo", "share": 0.5,
+            parse_unchecked_json(R"({"name": "the host", "cause": "nemo", "share": 0.5,
                                    "deviation": 0.04, "remedy": "a trace"})"));
 }
 
@@ -287,7 +287,7 @@ TEST(ResultJson, IsNotWrittenWithWhatIsNoNumber) {
 TEST(ResultJson, NumbersReadBackTheSame) {
   SmallRun small;
   small.run.timeline.makespan_s = 5.000000000000001;
-  const OrderedJson back = parse_trusted_json(to_text(result_json(small.view())));
+  const OrderedJson back = parse_unchecked_json(to_text(result_json(small.view())));
   EXPECT_EQ(back["step_time_s"].get<double>(), 5.000000000000001);
   EXPECT_EQ(to_text(back), to_text(result_json(small.view())));
 }

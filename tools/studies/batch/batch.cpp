@@ -174,7 +174,7 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     // next batch computes it once more.
     const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
     options.journal.append(answer.kind == Answer::Kind::Fine
-                               ? parse_trusted_json(answer.text)
+                               ? parse_unchecked_json(answer.text)
                                : without_result(variant,
                                                 loads ? variant_fingerprint(state, variant) : "",
                                                 status_of(answer.kind), answer.text));

@@ -9,8 +9,9 @@
 // order of their least time, a few at a time, as long as they could still be among the best or on
 // the Pareto front. A layout is pruned when both of these hold: as many layouts as requested are
 // quicker than its least time (or another interleaving of it is), and one simulated layout needs
-// neither more time nor more memory than its bounds. A pruned layout could not have been in the
-// answer (tests/tools/studies/search/search_test.cpp compares with simulating everything).
+// neither more time nor more memory than its bounds. The first is enough for a question without the
+// Pareto front. A pruned layout could not have been in the answer
+// (tests/tools/studies/search/search_test.cpp compares with simulating everything).
 //
 // The scenario's own layout and the plainest ones come first (one sequence per microbatch, 1F1B),
 // so that there is an answer within seconds. A search that is ended early returns the best layouts

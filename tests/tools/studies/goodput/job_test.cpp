@@ -30,7 +30,7 @@ using testing::HasSubstr;
 
 // Two nodes of eight H100, one replica each.
 Json two_nodes() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "model": { "name": "small", "layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 512 },
     "cluster": { "node": "dgx_h100", "nodes": 2, "fabric": { "kind": "rail_optimized" } },
@@ -317,7 +317,7 @@ TEST(Job, AWriteDelaysEachPhaseByItsOwnTime) {
   document["training"]["global_batch_size"] = 8;
   const double of_small = job_of(load(document), memo).storage().drag_s;
   EXPECT_GT(of_small, 1.1 * of_large);  // its gradients are a larger part of its step
-  document["reliability"]["phases"] = parse_trusted_json(
+  document["reliability"]["phases"] = parse_unchecked_json(
       R"([{ "from_tokens": 0, "global_batch_size": 8 },
           { "from_tokens": 1e9, "global_batch_size": 64 }])");
   const Job job = job_of(load(document), memo);
@@ -395,7 +395,7 @@ TEST(Job, KnowsWhatDoesNotFit) {
   document["model"]["layers"] = 64;
   document["model"]["ffn"] = 16384;
   const auto job_with = [&](const char* memory) {
-    Json node = parse_trusted_json(read_file(data_file("topologies/data", "dgx_h100")));
+    Json node = parse_unchecked_json(read_file(data_file("topologies/data", "dgx_h100")));
     node["gpu_memory"] = {{"usable", memory}};
     document["cluster"]["node"] = node;
     return job_of(load(document), memo);
@@ -521,7 +521,6 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
       {"byterobust", {1200, 175.0 / 91}},
       {"bloom", {48, 1.0 / 7 + 4.0 / 108}},
       {"opt", {128, 2}},
-      {"acme", {590, (54.0 + 21 + 16 + 12 + 12 + 6 + 3) / 184 + 10.0 / (2 * 184)}},
       // 3000 GPUs below 375 leaves, a month of 30.44 days.
       {"hpn", {375, (3000 * 0.057e-2 + 375 * 0.051e-2) / 30.44}}};
   EXPECT_EQ(reliability_presets().size(), nodes_and_rates.size());
@@ -529,9 +528,7 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
     const Reliability preset = load_reliability(name);
     double a_day = 0.0;
     for (const FailureProcess& failure : preset.failures) {
-      const double parts = failure.component == FailingComponent::Job ||
-                                   failure.component == FailingComponent::Storage
-                               ? 1
+      const double parts = failure.component == FailingComponent::Job ? 1
                            : failure.component == FailingComponent::Node ||
                                    failure.component == FailingComponent::Leaf
                                ? expected.first

@@ -166,7 +166,7 @@ TEST(TrainingPhases, ThatAreAlikeChangeNothing) {
 
 // Two nodes of eight H100 that ramp the batch and the sequence length.
 Json ramp() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "model": { "name": "small", "layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
                "max_positions": 512 },
     "cluster": { "node": "dgx_h100", "nodes": 2, "fabric": { "kind": "rail_optimized" } },

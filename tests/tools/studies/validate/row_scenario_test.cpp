@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 // GPT-3 on 64 A100s, table 5 of Korthikanti et al. 2022.
 Json gpt3() {
-  return parse_trusted_json(R"json({
+  return parse_unchecked_json(R"json({
     "id": "korthikanti-175b",
     "source": {"paper": "Korthikanti et al. 2022 arXiv:2205.05198 Table 5"},
     "model": {"name": "GPT3-175B", "arch": "dense", "layers": 96, "hidden": 12288, "heads": 96,

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json published(const std::string& id) {
-  for (const Json& row : parse_trusted_json(read_file(kTree / "tests/measured/jobs.json")))
+  for (const Json& row : parse_unchecked_json(read_file(kTree / "tests/measured/jobs.json")))
     if (row.at("id") == id) return row;
   return {};
 }

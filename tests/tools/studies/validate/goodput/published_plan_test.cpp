@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 // Two stages of two replicas on three kinds of nodes.
 Json mixed_setup() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "model": "OPT 350M: 24 layers, h 1024, 16 heads, s 2048, V 50272", "nodes": 4,
     "stages": [{"layers": 12, "replicas": {"8 x RTX-3090 TP8": 1, "8 x RTX-2080 TP8": 1}},
                {"layers": 14, "replicas": {"8 x Titan-RTX TP8": 1, "8 x RTX-2080 TP8": 1}}],
@@ -30,7 +30,7 @@ Json mixed_setup() {
 }
 
 Json grace_setup() {
-  return parse_trusted_json(R"({
+  return parse_unchecked_json(R"({
     "model": "GPT-Neo 2.7B: 32 layers, h 2560, 32 heads, s 2048, V 128256", "nodes": 8,
     "stages": [{"layers": 16, "replicas": {"4 x GH-96 TP4": 4}},
                {"layers": 18, "replicas": {"4 x GH-96 TP4": 4}}],
@@ -76,7 +76,7 @@ TEST(PublishedPlan, BecomesAScenario) {
 TEST(PublishedPlan, UsesAPartOfANode) {
   Json setup = mixed_setup();
   setup["nodes"] = 2;
-  setup["stages"] = parse_trusted_json(
+  setup["stages"] = parse_unchecked_json(
       R"([{"layers": 26, "replicas": {"2 x Titan-RTX TP2": 1, "2 x RTX-3090 TP2": 1}}])");
   const Json document = supposed_document(setup);
   EXPECT_EQ(document["parallelism"]["layers_per_stage"], Json({24}));

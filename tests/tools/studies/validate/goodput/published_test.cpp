@@ -76,7 +76,7 @@ const PublishedCount& count_of(const GoodputRows& rows, std::string_view id,
 // 6.5 times in 1000 days: 2048 of them 718.8 times in 54 days.
 TEST(PublishedCounts, ArePredictedByEveryPreset) {
   const GoodputRows& rows = rows_of_tree();
-  EXPECT_EQ(rows.counts.size(), 4U * 7U + 1U);  // seven presets count nodes, and one row its hosts
+  EXPECT_EQ(rows.counts.size(), 4U * 6U + 1U);  // six presets count nodes, and one row its hosts
   const PublishedCount& own = count_of(rows, "llama3-405b-54d", "llama3");
   EXPECT_EQ(own.published, 419);
   EXPECT_TRUE(own.same_count);
@@ -94,14 +94,14 @@ TEST(PublishedCounts, ArePredictedByEveryPreset) {
 }
 
 // How far do the rates of one cluster hold for another? The rates differ by up to five times, the
-// intervals are 10 to 20 % wide: 2 of 26 predictions are within them.
+// intervals are 10 to 20 % wide: 2 of 22 predictions are within them.
 TEST(PublishedCounts, HoldForFewOtherClusters) {
   const GoodputRows& rows = rows_of_tree();
   const auto scored =
       std::ranges::count_if(rows.counts, [](const PublishedCount& one) { return !one.same_count; });
   const auto within = std::ranges::count_if(
       rows.counts, [](const PublishedCount& one) { return !one.same_count && one.within(); });
-  EXPECT_EQ(scored, 26);
+  EXPECT_EQ(scored, 22);
   EXPECT_EQ(within, 2);
 }
 
@@ -114,7 +114,7 @@ TEST(PublishedCounts, OfAnUnknownRowAreReadFromItsSetUp) {
       {"measured", nlohmann::ordered_json::object()}};
   std::vector<PublishedCount> rows;
   EXPECT_EQ(predict_counts(row, rows), "");
-  ASSERT_EQ(rows.size(), 8U);
+  ASSERT_EQ(rows.size(), 7U);
   EXPECT_NEAR(rows[0].predicted, 10, 1e-12);
   EXPECT_TRUE(rows[0].within());
   EXPECT_NEAR(rows[0].interval.lower, 6.2, 0.05);
