@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "scenarios/import/launch_script.hpp"
 #include "scenarios/import/ray_config.hpp"
+#include "scenarios/import/slurm_job.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/nearest.hpp"
-#include "topologies/node.hpp"
 
 namespace trainyard {
 
@@ -25,213 +22,6 @@ namespace trainyard {
 // compared (check). A number that only the shell knows counts as not stated, so another place may
 // supply it. Every number keeps the place where it is written, for messages.
 namespace {
-
-[[noreturn]] void refuse_job(const std::string& file, std::string problem, std::string hint) {
-  throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
-}
-
-// The most nodes or processes that a script may state.
-constexpr std::int64_t kNumberMost = 10'000'000;
-constexpr std::size_t kValueMost = 80;  // letters of a value in a message
-
-std::optional<std::int64_t> whole(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value;
-}
-
-bool only_shell_knows(std::string_view text) {
-  return text.find_first_of("$`") != std::string_view::npos;
-}
-
-std::vector<std::string> parts_of(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-// A list of hosts with their slots: "a:8,b:8" of mpirun, or the lines of a hostfile ("a slots=8",
-// "a:8", "a"). No slots: the list does not say.
-struct Hosts {
-  std::int64_t count = 0;
-  std::int64_t slots = 0;                 // of all hosts together
-  std::optional<std::int64_t> each = {};  // where all have the same number
-  void add(std::optional<std::int64_t> of_host) {
-    each = count == 0 ? of_host : each == of_host ? each : std::nullopt;
-    ++count;
-    slots += of_host.value_or(0);
-  }
-};
-
-Hosts hosts_of_list(const std::string& list) {
-  Hosts hosts;
-  for (const std::string& host : parts_of(list, ',')) {
-    const std::size_t colon = host.rfind(':');
-    hosts.add(colon == std::string::npos ? std::nullopt : whole(host.substr(colon + 1)));
-  }
-  return hosts;
-}
-
-Hosts hosts_of_file(const std::string& text) {
-  Hosts hosts;
-  for (const std::string& line : parts_of(text, '\n')) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string host;
-    if (!(words >> host)) continue;
-    std::optional<std::int64_t> slots;
-    if (const std::size_t colon = host.rfind(':'); colon != std::string::npos)
-      slots = whole(host.substr(colon + 1));
-    for (std::string word; words >> word;)
-      if (word.starts_with("slots=")) slots = whole(word.substr(6));
-    hosts.add(slots);
-  }
-  return hosts;
-}
-
-// "torchrun --nnodes 4 (line 12)".
-std::string place(const std::string& launcher, const LaunchOption& option, std::size_t line) {
-  const bool cut = option.value.size() > kValueMost;
-  return fmt::format("{} {} {}{} (line {})", launcher, option.given,
-                     option.value.substr(0, kValueMost), cut ? "..." : "", line);
-}
-
-// Reads numbers of options, and collects the options whose value only the shell knows.
-class NumberReader {
- public:
-  explicit NumberReader(const std::string& file) : file_(file) {}
-
-  // Returns nothing where only the shell knows the number. Throws InputError for no number.
-  std::optional<JobNumber> number(const std::string& launcher, const LaunchOption& option,
-                                  std::string_view value, std::size_t line) {
-    const std::string source = place(launcher, option, line);
-    if (only_shell_knows(value)) {
-      unknown_.push_back(source);
-      return {};
-    }
-    const std::optional<std::int64_t> read = whole(value);
-    if (!read || *read < 1 || *read > kNumberMost)
-      refuse_job(file_,
-                 fmt::format("{}: \"{}\" is not a number of 1 or more", source,
-                             value.substr(0, kValueMost)),
-                 "write a whole number, or say what a variable is with --define NAME=VALUE");
-    return JobNumber{*read, source};
-  }
-
-  [[nodiscard]] const std::string& file() const { return file_; }
-  [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_; }
-
- private:
-  const std::string& file_;
-  std::vector<std::string> unknown_;
-};
-
-// These are Slurm's options: those of the header, then those of srun, which replace them.
-class SlurmJob {
- public:
-  explicit SlurmJob(NumberReader& reader) : reader_(reader) {}
-
-  std::optional<JobNumber> nodes = {}, tasks = {}, tasks_per_node = {};
-  std::optional<JobNumber> gpus_per_node = {}, gpus = {}, gpus_per_task = {};
-  std::string gpu = {};
-  std::vector<std::string> assumed = {};
-
-  void add(const LaunchOption& option, std::size_t line, const std::string& launcher) {
-    const std::string& name = option.name;
-    // Names hold no dashes, so only what the script writes tells "-n" from "--n".
-    const auto is = [&](std::string_view brief, std::string_view full) {
-      return name == full || (option.given.size() == 2 && name == brief);
-    };
-    const auto read = [&] { return reader_.number(launcher, option, option.value, line); };
-    if (is("N", "nodes")) {
-      nodes = node_count(launcher, option, line);
-    } else if (is("n", "ntasks")) {
-      tasks = read();
-    } else if (name == "ntasks-per-node") {
-      tasks_per_node = read();
-    } else if (name == "gpus-per-node" || name == "gres") {
-      // A --gres without GPUs (tmp:100G) does not replace the number of another option.
-      if (const auto count = gpu_count(launcher, option, line)) gpus_per_node = count;
-    } else if (is("G", "gpus")) {
-      gpus = gpu_count(launcher, option, line);
-    } else if (name == "gpus-per-task") {
-      gpus_per_task = gpu_count(launcher, option, line);
-    } else if (is("C", "constraint") && gpu.empty()) {
-      // A constraint may name any feature of a node; only the name of a known GPU counts.
-      if (!nodes_with_gpu_named(option.value).empty()) gpu = option.value;
-    } else if (name == "hetjob" || name == "packjob") {
-      refuse_job(reader_.file(), fmt::format("is a heterogeneous job (line {})", line),
-                 "give a script of one part; nodes that differ are \"others\" of a cluster");
-    }
-  }
-
-  // The options of srun hold for its step, over those of the header.
-  void add_step(const LaunchCall& call) {
-    // A header with --ntasks=32 and --ntasks-per-node=8 describes 4 nodes. A step with -N 2 and
-    // without -n starts 8 tasks on each of its 2 nodes, so the header's 32 do not hold for it.
-    const bool sized = call.last({"N", "nodes"}) != nullptr;
-    if (sized && call.last({"n", "ntasks"}) == nullptr && tasks_per_node) tasks.reset();
-    // GPUs that the step counts hold for it alone. Without a count, a step on other nodes has as
-    // many GPUs on each as the job.
-    if (call.last({"G", "gpus"}) != nullptr)
-      gpus_per_node.reset();
-    else if (sized && gpus_per_node)
-      gpus.reset();
-    for (const LaunchOption& option : call.options) add(option, call.line, "srun");
-    spread_gpus();
-  }
-
-  // Works out what --gpus, the GPUs of all nodes, says of the numbers that are not stated.
-  void spread_gpus() {
-    if (!gpus) return;
-    const auto share = [&](const JobNumber& by) -> std::optional<JobNumber> {
-      if (gpus->value % by.value != 0) return {};
-      return JobNumber{gpus->value / by.value, gpus->source + " and " + by.source};
-    };
-    if (nodes && !gpus_per_node) gpus_per_node = share(*nodes);
-    if (!nodes && gpus_per_node) nodes = share(*gpus_per_node);
-    if (!nodes && !tasks && gpus_per_task) tasks = share(*gpus_per_task);
-  }
-
- private:
-  // "4", or "2-4": at least 2 nodes and at most 4.
-  std::optional<JobNumber> node_count(const std::string& launcher, const LaunchOption& option,
-                                      std::size_t line) {
-    const std::size_t dash = option.value.find('-');
-    if (dash == std::string::npos || only_shell_knows(option.value))
-      return reader_.number(launcher, option, option.value, line);
-    auto count = reader_.number(launcher, option, option.value.substr(dash + 1), line);
-    if (count)
-      assumed.push_back(
-          fmt::format("{} lets Slurm choose: the job gets {} nodes", count->source, count->value));
-    return count;
-  }
-
-  // "gpu:h100:8", "h100:8" or "8". Of a list ("gpu:8,nvme:1") the GPUs count; nothing where it
-  // holds none. A kind without a number ("gpu:h100") is one GPU.
-  std::optional<JobNumber> gpu_count(const std::string& launcher, const LaunchOption& option,
-                                     std::size_t line) {
-    for (const std::string& part : parts_of(option.value, ',')) {
-      std::vector<std::string> words = parts_of(part, ':');
-      if (option.name == "gres") {
-        if (words.empty() || words.front() != "gpu") continue;
-        words.erase(words.begin());
-      }
-      std::string count = words.empty() ? "1" : words.back();
-      // Slurm may append the sockets: "8(S:0-1)".
-      if (const std::size_t socket = count.find('('); socket != std::string::npos)
-        count.resize(socket);
-      const bool counted = whole(count) || only_shell_knows(count);
-      if (counted && !words.empty()) words.pop_back();
-      if (!words.empty()) gpu = words.front();
-      return reader_.number(launcher, option, counted ? count : "1", line);
-    }
-    return {};
-  }
-
-  NumberReader& reader_;
-};
 
 // Orders launchers by how close they are to the training. srun may only start one torchrun on each
 // node, and ray only submits a job.
@@ -266,7 +56,7 @@ std::optional<std::size_t> main_call(const std::vector<LaunchCall>& calls) {
 std::map<std::string, std::string> numbers_of(const LaunchCall& call) {
   std::map<std::string, std::string> numbers;
   for (const LaunchOption& option : call.options)
-    if (whole(option.value)) numbers[option.name] = option.value;
+    if (whole_of(option.value)) numbers[option.name] = option.value;
   for (const char* of_node : {"node-rank", "machine-rank", "master-port", "main-process-port"})
     numbers.erase(of_node);
   return numbers;
@@ -360,9 +150,9 @@ class ShapeReader {
       shape_.per_node =
           JobNumber{1, fmt::format("torchrun without --nproc-per-node (line {})", call.line)};
     } else if (processes->value == "gpu" || processes->value == "auto") {
-      each_gpu(place("torchrun", *processes, call.line));
+      each_gpu(option_place("torchrun", *processes, call.line));
     } else if (processes->value == "cpu") {
-      refuse_job(file_, place("torchrun", *processes, call.line) + " trains on CPUs",
+      refuse_job(file_, option_place("torchrun", *processes, call.line) + " trains on CPUs",
                  "give a launch on GPUs");
     } else {
       shape_.per_node = reader_.number("torchrun", *processes, processes->value, call.line);
@@ -394,23 +184,23 @@ class ShapeReader {
   // The hosts that the call lists, or those of the hostfile that the user gave. A hostfile that the
   // script names and the user did not give is remembered: complete() asks for it if nothing else
   // states the number of nodes.
-  std::optional<Hosts> hosts_of(const LaunchCall& call, std::string& source) {
+  std::optional<JobHosts> hosts_of(const LaunchCall& call, std::string& source) {
     const bool of_deepspeed = call.launcher == "deepspeed";  // its -H is a file
     if (const LaunchOption* list = call.last({"H", "host", "hosts"});
         list != nullptr && !of_deepspeed && !only_shell_knows(list->value)) {
-      source = place(call.launcher, *list, call.line);
+      source = option_place(call.launcher, *list, call.line);
       return hosts_of_list(list->value);
     }
     const LaunchOption* listed = call.last({"hostfile", "machinefile", "f", "default-hostfile"});
     if (of_deepspeed && listed == nullptr) listed = call.last({"H"});
     if (!hints_.hosts_file.empty()) {
       source = hints_.hosts_file;
-      Hosts hosts = hosts_of_file(hints_.hosts);
+      JobHosts hosts = hosts_of_file(hints_.hosts);
       if (hosts.count == 0)
         refuse_job(hints_.hosts_file, "lists no host", "a line is HOST slots=8, HOST:8 or HOST");
       return hosts;
     }
-    if (listed != nullptr) needs_hostfile_ = place(call.launcher, *listed, call.line);
+    if (listed != nullptr) needs_hostfile_ = option_place(call.launcher, *listed, call.line);
     return {};
   }
 
@@ -420,12 +210,12 @@ class ShapeReader {
     // "ppr:8:node" of Open MPI: 8 processes on each node.
     if (const LaunchOption* map = call.last({"map-by"});
         map != nullptr && map->value.starts_with("ppr:")) {
-      const std::vector<std::string> words = parts_of(map->value, ':');
+      const std::vector<std::string> words = fields_of(map->value, ':');
       if (words.size() >= 3 && words[2].starts_with("node"))
         shape_.per_node = reader_.number(call.launcher, *map, words[1], call.line);
     }
     std::string source;
-    if (const std::optional<Hosts> hosts = hosts_of(call, source)) {
+    if (const std::optional<JobHosts> hosts = hosts_of(call, source)) {
       take_hosts(*hosts, source);
     } else if (slurm_.nodes) {
       // Without a list of hosts, mpirun runs on the nodes of the Slurm job.
@@ -439,7 +229,7 @@ class ShapeReader {
 
   // mpirun fills the slots of the hosts in their order, so fewer processes take fewer hosts: 16
   // processes on 4 hosts with 8 slots each run on 2 hosts.
-  void take_hosts(const Hosts& hosts, const std::string& source) {
+  void take_hosts(const JobHosts& hosts, const std::string& source) {
     if (!shape_.per_node && hosts.each) shape_.per_node = JobNumber{*hosts.each, source};
     if (!shape_.world && hosts.slots > 0 && hosts.each)
       shape_.world = JobNumber{hosts.slots, source};
@@ -464,7 +254,7 @@ class ShapeReader {
     if (const LaunchOption* included = call.last({"include", "i"}); included != nullptr)
       return read_include(*included, call.line);
     std::string source;
-    const std::optional<Hosts> hosts = hosts_of(call, source);
+    const std::optional<JobHosts> hosts = hosts_of(call, source);
     if (hosts && !shape_.nodes) shape_.nodes = JobNumber{hosts->count, source};
     if (hosts && !shape_.per_node && hosts->each) shape_.per_node = JobNumber{*hosts->each, source};
     if (!hosts && !shape_.nodes && needs_hostfile_.empty()) {
@@ -479,13 +269,13 @@ class ShapeReader {
 
   // "worker-0:0,1,2,3@worker-1:0,1,2,3"; without GPUs all of a host.
   void read_include(const LaunchOption& option, std::size_t line) {
-    const std::string source = place("deepspeed", option, line);
+    const std::string source = option_place("deepspeed", option, line);
     // The different numbers of GPUs that hosts use; 0 stands for all GPUs of a host.
     std::set<std::size_t> counts;
-    const std::vector<std::string> hosts = parts_of(option.value, '@');
+    const std::vector<std::string> hosts = fields_of(option.value, '@');
     for (const std::string& host : hosts) {
       const std::size_t colon = host.find(':');
-      counts.insert(colon == std::string::npos ? 0 : parts_of(host.substr(colon + 1), ',').size());
+      counts.insert(colon == std::string::npos ? 0 : fields_of(host.substr(colon + 1), ',').size());
     }
     if (counts.size() != 1)
       refuse_job(file_, source + " takes different numbers of GPUs on its hosts",
@@ -508,7 +298,7 @@ class ShapeReader {
     if (configured && (!shape_.nodes || !shape_.world))
       refuse_job(file_,
                  fmt::format("{} may hold the numbers of machines and processes",
-                             place("accelerate", *call.last({"config-file"}), call.line)),
+                             option_place("accelerate", *call.last({"config-file"}), call.line)),
                  "add --num_machines and --num_processes as in that file");
     if (!shape_.world)
       each_gpu(fmt::format("accelerate launch without --num_processes (line {})", call.line));
@@ -670,41 +460,6 @@ JobShape job_shape(const std::string& text, const std::string& file, const JobHi
   return ShapeReader(file, hints).read(text);
 }
 
-std::map<std::string, std::string> slurm_variables(const std::string& text) {
-  std::map<std::string, std::string> names;
-  std::optional<std::int64_t> nodes;
-  std::optional<std::int64_t> per_node;
-  const auto last_part = [](const std::string& value, char separator) {
-    return value.substr(value.rfind(separator) + 1);
-  };
-  for (const auto& [option, line] : batch_options(text)) {
-    const std::string& name = option.name;
-    if (name == "N" || name == "nodes") {
-      // The job gets the most nodes of a range "2-4", as in SlurmJob::node_count.
-      nodes = whole(last_part(option.value, '-'));
-    } else if (name == "n" || name == "ntasks") {
-      names["SLURM_NTASKS"] = names["SLURM_NPROCS"] = option.value;
-    } else if (name == "ntasks-per-node") {
-      per_node = whole(option.value);
-      names["SLURM_NTASKS_PER_NODE"] = option.value;
-    } else if (name == "gpus-per-node" || name == "gres") {
-      const std::string count = last_part(option.value, ':');
-      if (!whole(count)) continue;
-      names["SLURM_GPUS_ON_NODE"] = count;
-      if (name == "gpus-per-node") names["SLURM_GPUS_PER_NODE"] = count;
-    } else if (name == "c" || name == "cpus-per-task") {
-      names["SLURM_CPUS_PER_TASK"] = option.value;
-    }
-  }
-  if (nodes) {
-    names["SLURM_NNODES"] = names["SLURM_JOB_NUM_NODES"] = std::to_string(*nodes);
-    if (per_node && *nodes <= kNumberMost && *per_node <= kNumberMost &&
-        !names.contains("SLURM_NTASKS"))
-      names["SLURM_NTASKS"] = names["SLURM_NPROCS"] = std::to_string(*nodes * *per_node);
-  }
-  return names;
-}
-
 LaunchedSizes sizes_of(const JobShape& shape, const std::string& file) {
   if (!shape.contradictions.empty())
     refuse_job(file, fmt::format("{}", fmt::join(shape.contradictions, "; ")),
@@ -724,21 +479,6 @@ LaunchedSizes job_sizes(const std::string& text, const std::string& file, const 
     return {};  // a log, or a script whose launcher is not known
   }
   return sizes_of(shape, file);
-}
-
-std::vector<std::string> nodes_with_gpu_named(const std::string& gpu) {
-  std::vector<std::string> exact;
-  std::vector<std::string> near;
-  const std::string wanted = normalised_word(gpu);
-  if (wanted.empty()) return {};
-  for (const std::string& name : node_names()) {
-    const std::string profile = load_node(name).gpu;
-    if (wanted == profile) exact.push_back(name);
-    // "h100" within "nvidia_h100_80gb", and "a100" for "a100_80gb".
-    if (wanted.find(profile) != std::string::npos || profile.starts_with(wanted))
-      near.push_back(name);
-  }
-  return exact.empty() ? near : exact;
 }
 
 }  // namespace trainyard

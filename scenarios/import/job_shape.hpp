@@ -12,20 +12,15 @@
 // with both places.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "scenarios/import/job_numbers.hpp"
 #include "scenarios/import/launched_cluster.hpp"
 
 namespace trainyard {
-
-struct JobNumber {
-  std::int64_t value = 0;
-  std::string source = {};  // the option as it is written, and its line
-};
 
 struct JobShape {
   std::string launcher = {};  // the innermost; "sbatch" where there is none
@@ -50,10 +45,6 @@ struct JobHints {
 [[nodiscard]] JobShape job_shape(const std::string& text, const std::string& file,
                                  const JobHints& hints = {});
 
-// Returns the variables that Slurm sets in a job with the #SBATCH lines of a script: SLURM_NNODES,
-// SLURM_NTASKS and others, as far as the lines state them.
-[[nodiscard]] std::map<std::string, std::string> slurm_variables(const std::string& text);
-
 // Returns the sizes for launched_cluster(). Throws InputError where the shape has contradictions.
 [[nodiscard]] LaunchedSizes sizes_of(const JobShape& shape, const std::string& file);
 
@@ -61,9 +52,5 @@ struct JobHints {
 // launches no job that is known. Throws InputError where its numbers contradict each other.
 [[nodiscard]] LaunchedSizes job_sizes(const std::string& text, const std::string& file,
                                       const JobHints& hints = {});
-
-// Returns the node types in topologies/data with the GPU that a job names; "h100" also matches the
-// name of a partition or a constraint such as "H100-SXM". Empty where none does.
-[[nodiscard]] std::vector<std::string> nodes_with_gpu_named(const std::string& gpu);
 
 }  // namespace trainyard

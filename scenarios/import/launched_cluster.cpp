@@ -7,6 +7,7 @@
 
 #include "scenarios/import/imported_node.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/nearest.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/node.hpp"
 #include "topologies/topology.hpp"
@@ -133,6 +134,21 @@ LaunchedCluster launched_cluster(const LaunchMachine& machine, const LaunchedSiz
   }
   made.section["fabric"] = {{"kind", launched.nodes > 1 ? "rail_optimized" : "single_switch"}};
   return made;
+}
+
+std::vector<std::string> nodes_with_gpu_named(const std::string& gpu) {
+  std::vector<std::string> exact;
+  std::vector<std::string> near;
+  const std::string wanted = normalised_word(gpu);
+  if (wanted.empty()) return {};
+  for (const std::string& name : node_names()) {
+    const std::string profile = load_node(name).gpu;
+    if (wanted == profile) exact.push_back(name);
+    // "h100" within "nvidia_h100_80gb", and "a100" for "a100_80gb".
+    if (wanted.find(profile) != std::string::npos || profile.starts_with(wanted))
+      near.push_back(name);
+  }
+  return exact.empty() ? near : exact;
 }
 
 }  // namespace trainyard

@@ -45,4 +45,8 @@ struct LaunchedCluster {
 [[nodiscard]] LaunchedCluster launched_cluster(const LaunchMachine& machine,
                                                const LaunchedSizes& sizes, const std::string& file);
 
+// Returns the node types in topologies/data with the GPU that a job names; "h100" also matches the
+// name of a partition or a constraint such as "H100-SXM". Empty where none does.
+[[nodiscard]] std::vector<std::string> nodes_with_gpu_named(const std::string& gpu);
+
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 
 #include "scenarios/import/job_shape.hpp"
 #include "scenarios/import/megatron.hpp"
+#include "scenarios/import/slurm_job.hpp"
 #include "scenarios/import/training/scenario_draft.hpp"
 #include "scenarios/import/training/training_format.hpp"
 
