@@ -23,6 +23,11 @@ namespace {
 
 // Computes the scores of all experts and selects the best K. Its GEMMs use the precision of
 // training, whatever the recipe uses for the others.
+//
+// DeepEP and HybridEP take probabilities in fp32, and Megatron's router then works in fp32
+// (moe_router_dtype; RouterGatingLinearFunction of core/transformer/moe/moe_utils.py): backward
+// casts the tokens to fp32 for the weight gradient and the gradient of the tokens back, (e + 4) h
+// bytes a token each.
 class ExpertRouter : BlockWriter {
  public:
   explicit ExpertRouter(LayerTools& tools) : BlockWriter(tools) {}
@@ -33,7 +38,15 @@ class ExpertRouter : BlockWriter {
 
  private:
   [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
+  void cast_tokens(std::string_view name);
 };
+
+void ExpertRouter::cast_tokens(std::string_view name) {
+  if (options_.experts.places == 1 || !sends_tokens_once(options_.experts.settings.dispatcher))
+    return;
+  elementwise_.memory_bound(name, MemoryBoundKind::Cast,
+                            (shape_.element + kFp32Bytes) * shape_.local_tokens * arch_.hidden);
+}
 
 Gemm ExpertRouter::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   Gemm gemm = linear_.gemm(m, n, k, pass);
@@ -58,9 +71,11 @@ void ExpertRouter::backward() {
       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
   build_.compute("router_dgrad",
                  gemm(shape_.local_tokens, arch_.hidden, arch_.experts, GemmPass::DataGrad));
+  cast_tokens("router_gradient_cast");
 }
 
 OpIndex ExpertRouter::weight_backward() {
+  cast_tokens("router_input_cast");
   return build_.compute(
       "router_wgrad", gemm(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
 }
@@ -69,6 +84,15 @@ OpIndex ExpertRouter::weight_backward() {
 //
 // Grouped GEMMs run over the received tokens, with the elementwise kernels between them
 // (Megatron-LM core/transformer/moe).
+//
+// The probability of a token scales its activations. Its gradient is a reduction that reads the
+// inputs of the activation and its gradient once more (core/fusions/fused_bias_swiglu.py,
+// weighted_swiglu_back): 3 e f bytes a routed token of gated experts.
+//
+// GEMMs in 8 bits need rows in multiples of 16 (32 in MXFP8) for each expert. Transformer Engine's
+// Fp8Padding copies the tokens before the up GEMM and Fp8Unpadding after the down GEMM, and both
+// again backward (TEGroupedMLP.forward): 2 e h bytes a token each. HybridEP pads while it permutes,
+// and tokens that arrive in 8 bits are padded by who sends them.
 //
 // Biases of experts and clamped activations (GPT-OSS) are separate kernels, as in Megatron-LM
 // core/transformer/moe/experts.py (TEGroupedMLP._apply_bias) and core/fusions/fused_bias_geglu.py
@@ -111,6 +135,7 @@ class GroupedExperts : BlockWriter {
   [[nodiscard]] bool fused() const { return settings_.gemms == ExpertGemms::Fused; }
   OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
   void quantise_rows(std::string_view name, std::int64_t width);
+  void pad_rows(std::string_view name);
   void activate();
   void activate_backward();
   // Biases of the down GEMMs, where they are separate kernels.
@@ -128,6 +153,15 @@ void GroupedExperts::quantise_rows(std::string_view name, std::int64_t width) {
   if (!options_.experts.gemms_in_8_bits) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 2) * rows().total() * width);
+}
+
+void GroupedExperts::pad_rows(std::string_view name) {
+  const bool padded = settings_.dispatcher == Dispatcher::HybridEp && options_.experts.places > 1;
+  if (!options_.experts.gemms_in_8_bits || fused() || padded || settings_.pad_to_capacity ||
+      settings_.dispatch_precision == DataType::Fp8)
+    return;
+  elementwise_.memory_bound(name, MemoryBoundKind::Permute,
+                            2 * shape_.element * rows().total() * arch_.hidden);
 }
 
 OpIndex GroupedExperts::grouped(std::string_view name, std::int64_t n, std::int64_t k,
@@ -159,8 +193,10 @@ void GroupedExperts::activate() {
 void GroupedExperts::activate_backward() {
   if (fused()) return;
   elementwise_.activation_backward("expert_activation_backward", rows().total() * inner_);
-  if (!arch_.clamped_experts) return;
   const std::int64_t half = rows().total() * inner_;
+  elementwise_.memory_bound("expert_probability_gradient", MemoryBoundKind::Activation,
+                            shape_.element * (arch_.ffn_inputs() + 1) * half);
+  if (!arch_.clamped_experts) return;
   const std::int64_t gate = 3 * shape_.element + 2;
   const std::int64_t up = 4 * shape_.element + 6;
   kernel("expert_clamp_backward", half * (gate + up + 4 * shape_.element), 7);
@@ -184,12 +220,14 @@ void GroupedExperts::forward() {
   dispatcher_.sort_rows("expert_sort");
   dispatcher_.join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
   const bool arrive_in_8_bits = settings_.dispatch_precision == DataType::Fp8;
+  pad_rows("expert_pad");
   if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
   activate();
   if (!fused()) quantise_rows("expert_down_input_quantise", inner_);
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
   add_biases();
+  pad_rows("expert_unpad");
   dispatcher_.join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
   dispatcher_.sort_rows("expert_unsort");
 }
@@ -200,6 +238,7 @@ ExpertGradients GroupedExperts::backward(BackwardPart part) {
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
   dispatcher_.sort_rows("expert_unsort_backward");
   dispatcher_.join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  pad_rows("expert_unpad_backward");
   add_biases_backward();
   if (options_.recomputed.expert_activation && !options_.recomputed.experts) {
     tools_.repeat([this] { activate(); });
@@ -213,6 +252,7 @@ ExpertGradients GroupedExperts::backward(BackwardPart part) {
   if (!fused()) quantise_rows("expert_up_gradient_quantise", columns);
   grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
   if (full) final_at.up = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
+  pad_rows("expert_pad_backward");
   dispatcher_.join_expert_tensor("expert_tensor_gradient_reduce_scatter",
                                  CollectiveOp::ReduceScatter);
   dispatcher_.sort_rows("expert_sort_backward");

@@ -112,11 +112,15 @@ void TokenDispatcher::exchange_counts() {
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;
-  const ChosenCall counts = options_.experts.collectives.call(
-      GroupKind::Expert, CollectiveOp::AllGather,
-      kFp32Bytes * arch_.experts * options_.experts.places, DataType::Fp32);
-  build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, counts,
+  const bool maps = settings_.dispatcher == Dispatcher::HybridEp;
+  const std::int64_t each = maps ? tokens_ * arch_.experts : kFp32Bytes * arch_.experts;
+  const ChosenCall call = options_.experts.collectives.call(
+      GroupKind::Expert, CollectiveOp::AllGather, each * options_.experts.places, DataType::Fp32);
+  build_.wait_for(build_.collective(kExpertCountsOperation, Stream::Expert, Slot::Expert, call,
                                     {build_.last_compute()}));
+  if (maps)
+    elementwise_.memory_bound("routing_map_scan", MemoryBoundKind::Elementwise,
+                              each * options_.experts.places);
 }
 
 // Reads tokens and writes their routed copies, or the reverse. Dispatchers that send a token once

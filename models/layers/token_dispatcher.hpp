@@ -39,7 +39,8 @@ class TokenDispatcher : BlockWriter {
 
   [[nodiscard]] const ExpertRows& rows() const { return rows_; }
   // All ranks inform each other how many routed tokens they have for each expert, where these
-  // numbers differ.
+  // numbers differ. HybridEP gathers the ranks' routing maps instead, a byte for each token and
+  // expert, and a kernel reads them all (deep_ep/hybrid_ep_buffer.py, metadata_preprocessing).
   void exchange_counts();
   // The all_to_all over the group of the experts; kNone where one rank has all experts.
   OpIndex travel(std::string_view name, Way way, DataType precision);

@@ -42,6 +42,7 @@ namespace {
 constexpr const char* kPaceFolder = "sim/collectives/deepep/data";
 
 ExchangeConstants::Reach read_reach(JsonObject object) {
+  object.ignore("benchmark_wait");
   return {.start = object.time("start"), .rate_per_sm = object.rate("rate_per_sm")};
 }
 

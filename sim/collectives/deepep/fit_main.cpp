@@ -3,14 +3,16 @@
 // the fit.
 //
 //    fit_deepep deepep_normal.csv sim/collectives/deepep/data/deep_ep.json 2026-11-22
-//    fit_deepep ep_exchange_normal.csv sim/collectives/deepep/data/hybrid_ep.json 2026-11-28
+//    fit_deepep ep_exchange_normal.csv sim/collectives/deepep/data/hybrid_ep.json 2026-11-30
 //
 // The fit is least squares of relative errors, with equal weight for each GPU and number of nodes.
 // Across nodes it uses only table rows with few SMs, where the SMs and not the NIC limit the rate.
 // The output is deterministic: the same table gives the same bytes.
 #include <fmt/format.h>
 
+#include <Eigen/Dense>
 #include <cmath>
+#include <compare>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,10 +41,20 @@ struct Row {
   double bytes = 0.0;
   double seconds = 0.0;
   std::int64_t sms = 0;
+  // A call of the library, with copies that take `copy_s`; false: its kernels alone.
+  bool call = false;
+  double copy_s = 0.0;
 };
 
-// Table rows by GPU and number of nodes.
-using Rows = std::map<std::pair<std::string, std::int64_t>, std::vector<Row>>;
+// The rows of one GPU on so many nodes, all of them calls or none. They weigh as much as those of
+// any other group.
+struct GroupKey {
+  std::string gpu;
+  std::int64_t nodes = 1;
+  bool call = false;
+  auto operator<=>(const GroupKey&) const = default;
+};
+using Rows = std::map<GroupKey, std::vector<Row>>;
 
 // Selects the rows for the fit. The table's H200 rows across nodes are copies of the H100 rows, and
 // its GB200 rows do not give the number of GPUs, so neither is used.
@@ -70,7 +82,8 @@ Rows deepep_rows(const CsvTable& table) {
       const std::int64_t sms = table.integer(i, name + "_sms");
       if (!is_used(gpu, nodes, sms, tokens)) continue;
       const double us = table.number(i, name + "_us") + table.number(i, name + "_notify_us");
-      rows[{gpu, nodes}].push_back({.bytes = numbers * width, .seconds = us * 1e-6, .sms = sms});
+      rows[{.gpu = gpu, .nodes = nodes}].push_back(
+          {.bytes = numbers * width, .seconds = us * 1e-6, .sms = sms});
     }
   }
   return rows;
@@ -78,34 +91,46 @@ Rows deepep_rows(const CsvTable& table) {
 
 // HybridEP's rate is the same from 8 SMs on, so all its rows count as those of its default. The
 // published GB/s count every GPU (nvlink_algo) or node (ib_algo) that gets a token, its sender's
-// own too. Calls of the library are used, as training makes them, not its kernels alone. Across
-// nodes only two of them, where the NIC is not the limit.
+// own too. Across nodes only two of them, where the NIC is not the limit.
+//
+// Half of the rows time calls of the library (torch_api), which copy the received tokens out of the
+// library's buffer, or into it, and wait for the host (csrc/hybrid_ep/executor/executor.cu,
+// tests/test_hybrid_ep.py). Training does neither: its kernels permute in place of the copy, which
+// the simulator writes as operations (models/layers/token_dispatcher.cpp). The other rows time the
+// kernels alone. So the copy is subtracted, and the wait is fitted beside the two numbers.
 constexpr std::int64_t kHybridSms = 16;
 constexpr std::int64_t kHybridSmsLeast = 8;
+
+// Bytes per second of a copy, read and written, as kernels/profiles have them.
+double copy_rate(const std::string& gpu) { return gpu == "h100" ? 2.96e12 : 7.07e12; }
 
 Rows hybridep_rows(const CsvTable& table) {
   Rows rows;
   for (std::size_t i = 0; i < table.rows(); ++i) {
-    if (table.text(i, "library") != "HybridEP" || table.text(i, "timing") != "torch_api") continue;
+    if (table.text(i, "library") != "HybridEP") continue;
+    const bool call = table.text(i, "timing") == "torch_api";
     const bool across = table.text(i, "bw_kind") == "ib_algo";
     const std::int64_t nodes = across ? table.integer(i, "nodes") : 1;
     if (nodes > 2) continue;
+    const std::string& gpu = table.text(i, "gpu");
     const TokenChoice choice{.picks = table.integer(i, "topk"),
                              .experts = table.integer(i, "experts")};
     const std::int64_t ranks = table.integer(i, "ep");
     const double of_token = static_cast<double>(table.integer(i, "tokens_per_rank")) *
                             static_cast<double>(table.integer(i, "hidden"));
     const std::int64_t peers = across ? kRanksOfNode : ranks;
-    const double forwarded = of_token * distinct_units(choice, ranks) *
-                             static_cast<double>(peers - 1) / static_cast<double>(peers);
+    const double received = of_token * distinct_units(choice, ranks);
+    const double forwarded = received * static_cast<double>(peers - 1) / static_cast<double>(peers);
     const double counted = of_token * distinct_units(choice, across ? nodes : ranks);
     for (const std::string way : {"dispatch", "combine"}) {
       if (table.integer(i, way + "_sms") < kHybridSmsLeast) continue;
       const double width = table.text(i, way + "_dtype") == "fp8" ? kFp8Row : kBf16Row;
-      rows[{table.text(i, "gpu"), nodes}].push_back(
+      rows[{.gpu = gpu, .nodes = nodes, .call = call}].push_back(
           {.bytes = forwarded * width,
            .seconds = counted * width / (table.number(i, way + "_GBps") * 1e9),
-           .sms = kHybridSms});
+           .sms = kHybridSms,
+           .call = call,
+           .copy_s = call ? 2.0 * received * width / copy_rate(gpu) : 0.0});
     }
   }
   return rows;
@@ -114,28 +139,32 @@ Rows hybridep_rows(const CsvTable& table) {
 struct Pace {
   double start = 0.0;  // seconds
   double rate = 0.0;   // bytes/s of one SM
+  double wait = 0.0;   // seconds that a call takes beside its kernels and copies
   [[nodiscard]] double seconds(const Row& row) const {
-    return start + row.bytes / (rate * static_cast<double>(row.sms));
+    return start + row.bytes / (rate * static_cast<double>(row.sms)) +
+           (row.call ? wait + row.copy_s : 0.0);
   }
 };
 
-// Solves start / t + (bytes / SMs) / (rate t) = 1 for start and 1 / rate by weighted least squares,
-// with the normal equations.
+// Solves start + bytes / SMs / rate (+ wait + copy) = t by weighted least squares of relative
+// errors. Without calls among the rows the wait stays 0.
 Pace fit(const std::vector<const std::vector<Row>*>& groups) {
-  double aa = 0.0, ab = 0.0, bb = 0.0, a1 = 0.0, b1 = 0.0;
+  std::size_t count = 0;
+  for (const auto* group : groups) count += group->size();
+  Eigen::MatrixX3d left(static_cast<Eigen::Index>(count), 3);
+  Eigen::VectorXd right(static_cast<Eigen::Index>(count));
+  Eigen::Index at = 0;
   for (const auto* group : groups)
     for (const Row& row : *group) {
-      const double weight = 1.0 / static_cast<double>(group->size());
-      const double a = 1.0 / row.seconds;
-      const double b = row.bytes / static_cast<double>(row.sms) / row.seconds;
-      aa += weight * a * a;
-      ab += weight * a * b;
-      bb += weight * b * b;
-      a1 += weight * a;
-      b1 += weight * b;
+      const double weight = 1.0 / (row.seconds * std::sqrt(static_cast<double>(group->size())));
+      left.row(at) << weight, weight * row.bytes / static_cast<double>(row.sms),
+          row.call ? weight : 0.0;
+      right(at) = weight * (row.seconds - row.copy_s);
+      ++at;
     }
-  const double determinant = aa * bb - ab * ab;
-  return {.start = (a1 * bb - b1 * ab) / determinant, .rate = determinant / (aa * b1 - ab * a1)};
+  // The rank falls to two where no row is a call, and the solution of least norm has no wait.
+  const Eigen::Vector3d found = left.completeOrthogonalDecomposition().solve(right);
+  return {.start = found(0), .rate = 1.0 / found(1), .wait = found(2)};
 }
 
 Json errors_of(const Pace& pace, const std::vector<Row>& rows) {
@@ -154,13 +183,16 @@ Json errors_of(const Pace& pace, const std::vector<Row>& rows) {
 Json fitted(const Rows& rows, bool across, Json& errors) {
   std::vector<const std::vector<Row>*> groups;
   for (const auto& [key, group] : rows)
-    if ((key.second > 1) == across) groups.push_back(&group);
+    if ((key.nodes > 1) == across) groups.push_back(&group);
   const Pace pace = fit(groups);
   for (const auto& [key, group] : rows)
-    if ((key.second > 1) == across)
-      errors[fmt::format("{}, nodes: {}", key.first, key.second)] = errors_of(pace, group);
-  return {{"start", fmt::format("{:.1f} us", pace.start * 1e6)},
-          {"rate_per_sm", fmt::format("{:.2f} GB/s", pace.rate * 1e-9)}};
+    if ((key.nodes > 1) == across)
+      errors[fmt::format("{}, nodes: {}{}", key.gpu, key.nodes, key.call ? ", calls" : "")] =
+          errors_of(pace, group);
+  Json reach = {{"start", fmt::format("{:.1f} us", pace.start * 1e6)},
+                {"rate_per_sm", fmt::format("{:.2f} GB/s", pace.rate * 1e-9)}};
+  if (pace.wait > 0.0) reach["benchmark_wait"] = fmt::format("{:.1f} us", pace.wait * 1e6);
+  return reach;
 }
 
 // Not fitted: kernels that fill the GPU once need a second wave for the SMs that are held.
@@ -187,7 +219,9 @@ constexpr Library kDeepEpTable{
     "DeepEP README, Buffer.set_num_sms; Megatron-Core's moe_deepep_num_sms defaults to 20"};
 
 constexpr Library kHybridEpTable{
-    "HybridEP's calls: from the call to the first rows, and what one of its SMs hands on",
+    "HybridEP's kernels: from their start to the first rows, and what one of its SMs hands on; "
+    "benchmark_wait is what a call of its benchmark takes beside kernels and copies, and training "
+    "does not",
     "collectives/ep_exchange_normal.csv (deepseek-ai/DeepEP@hybrid-ep docs/README_Hybrid-EP.md "
     "94a9f8f6b146), GB200 and B200 within one NVLink domain, H100 on 2 nodes",
     "ep_exchange_normal.csv", kHybridSms, "Megatron-Core's moe_hybridep_num_sms defaults to 16"};

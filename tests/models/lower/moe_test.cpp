@@ -356,6 +356,69 @@ TEST(Dispatch, TokensThatAreSentOnceAreCopiedWhereTheyArrive) {
   }
 }
 
+// Do ranks gather their routing maps for HybridEP, a byte for each token and expert, and read all of
+// them? 128 tokens on each of 4 ranks.
+TEST(Dispatch, HybridEpGathersRoutingMaps) {
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  EXPECT_EQ(bytes_of_kernel(lower(plan), "routing_map_scan"), 0);
+  plan.experts.dispatcher = Dispatcher::HybridEp;
+  const Workload workload = lower(plan);
+  const std::int64_t maps = 128 * 4 * plan.architecture.experts;
+  EXPECT_EQ(bytes_of_kernel(workload, "routing_map_scan"), maps);
+  std::size_t calls = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name != kExpertCountsOperation) return;
+    EXPECT_EQ(std::get<CollectiveCall>(workload.calls[view.op.payload]).bytes, maps);
+    ++calls;
+  });
+  EXPECT_GT(calls, 0U);
+}
+
+// Does the router work in fp32 where the dispatcher takes probabilities in fp32? It casts its input
+// and its gradient, 2 + 4 bytes for each of 256 numbers of a token.
+TEST(Dispatch, LibrariesOfDispatchTakeProbabilitiesInFp32) {
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  ASSERT_EQ(plan.architecture.hidden, 256);
+  for (const Dispatcher dispatcher : {Dispatcher::AllToAll, Dispatcher::AllGather,
+                                      Dispatcher::NodeLimited, Dispatcher::HybridEp}) {
+    plan.experts.dispatcher = dispatcher;
+    const Workload workload = lower(plan);
+    const std::int64_t bytes = sends_tokens_once(dispatcher) ? 128 * 256 * (2 + 4) : 0;
+    EXPECT_EQ(bytes_of_kernel(workload, "router_input_cast"), bytes);
+    EXPECT_EQ(bytes_of_kernel(workload, "router_gradient_cast"), bytes);
+  }
+}
+
+// Are tokens padded for GEMMs in 8 bits by kernels of their own, unless HybridEP pads them, or they
+// arrive in 8 bits? Each kernel reads and writes the 256 rows of a rank in 16 bits.
+TEST(Experts, TokensArePaddedForEightBits) {
+  const std::vector<std::string_view> kernels{"expert_pad", "expert_unpad", "expert_unpad_backward",
+                                              "expert_pad_backward"};
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  const auto all_are = [&](std::int64_t bytes) {
+    const Workload workload = lower(plan);
+    for (const std::string_view kernel : kernels)
+      EXPECT_EQ(bytes_of_kernel(workload, kernel), bytes) << kernel;
+  };
+  all_are(0);
+  plan.recipe = load_recipe("fp8_cached");
+  all_are(256 * 256 * 2 * 2);
+  plan.experts.dispatcher = Dispatcher::HybridEp;
+  all_are(0);
+  plan.experts.dispatcher = Dispatcher::NodeLimited;
+  all_are(256 * 256 * 2 * 2);
+  plan.experts.dispatch_precision = DataType::Fp8;
+  all_are(0);
+}
+
+// Does the gradient of a token's probability read gate, up and the gradient of their product?
+TEST(Experts, GradientOfTheProbabilityReadsTheActivationAgain) {
+  const TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  ASSERT_TRUE(plan.architecture.gated_ffn);
+  EXPECT_EQ(bytes_of_kernel(lower(plan), "expert_probability_gradient"),
+            256 * plan.architecture.expert_ffn * 3 * 2);
+}
+
 std::vector<Call> dispatches(const Workload& workload, std::size_t program) {
   std::vector<Call> calls;
   for_each_operation(workload, workload.programs[program], [&](const OperationView& view) {
