@@ -54,23 +54,33 @@ std::string_view without_spaces_before(std::string_view text) {
   return text;
 }
 
-// Removes a comment. A # within a word begins no comment.
-std::string_view without_comment(std::string_view line) {
-  for (std::size_t at = 0; at < line.size(); ++at)
-    if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) return line.substr(0, at);
-  return line;
+// Returns the position of the quote that closes the one at a position; npos where none does.
+std::size_t closing_quote(std::string_view line, std::size_t at) {
+  for (std::size_t i = at + 1; i < line.size(); ++i) {
+    if (line[at] == '"' && line[i] == '\\')
+      ++i;
+    else if (line[i] == line[at])
+      return i;
+  }
+  return std::string_view::npos;
 }
 
 // Removes comments and joins continued lines.
-std::string joined_lines(const std::string& text) {
+std::vector<ScriptLine> script_lines(const std::string& text) {
+  std::vector<ScriptLine> joined;
   std::istringstream lines(text);
-  std::string joined;
+  std::size_t number = 0;
+  bool goes_on = false;
+  char quote = '\0';
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     if (line.ends_with('\r')) line.pop_back();
-    std::string_view kept = without_comment(line);
+    std::string_view kept = without_comment(line, quote);
     const bool continued = kept.ends_with('\\');
     if (continued) kept.remove_suffix(1);
-    joined.append(kept).append(continued ? " " : "\n");
+    if (!goes_on) joined.push_back({.number = number, .text = {}});
+    joined.back().text.append(kept).append(continued ? " " : "");
+    goes_on = continued;
   }
   return joined;
 }
@@ -177,13 +187,12 @@ std::optional<std::string_view> value_at(std::string_view text) {
 
 // Reads NAME=value at the beginning of lines and substitutes the variables known so far, as the
 // shell does, so that X=${X:-8} is 8. Arrays are not variables.
-Variables variables_of(const std::string& script, const std::string& file,
+Variables variables_of(const std::vector<ScriptLine>& script, const std::string& file,
                        const Variables& defined) {
   Variables variables = defined;
   std::size_t bytes = 0;
-  std::istringstream lines(script);
-  for (std::string line; std::getline(lines, line);) {
-    std::string_view rest = without_spaces_before(line);
+  for (const ScriptLine& line : script) {
+    std::string_view rest = without_spaces_before(line.text);
     if (rest.starts_with("export") && rest.size() > 6 && is_space(rest[6]))
       rest = without_spaces_before(rest.substr(6));
     const std::string name(name_at(rest));
@@ -234,8 +243,10 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
                                             const Variables& defined) {
   // Parentheses and quotes become spaces, so flags in arrays and in quoted variables read like
   // plain flags. A word after a flag is its value; further words belong to the list flag only.
-  const std::string script = joined_lines(text);
-  std::string plain = expanded(script, variables_of(script, file, defined), file);
+  const std::vector<ScriptLine> script = script_lines(text);
+  std::string plain;
+  for (const ScriptLine& line : script) plain.append(line.text).append("\n");
+  plain = expanded(std::move(plain), variables_of(script, file, defined), file);
   keep_parentheses_of_layouts(plain);
   for (char& letter : plain)
     if (std::string_view("()\"'").find(letter) != std::string_view::npos && letter != '\n')
@@ -383,6 +394,25 @@ std::vector<std::string> LaunchArguments::unread() const {
   return names;
 }
 
+std::string_view without_comment(std::string_view line, char& quote) {
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '\\') {
+      ++at;
+    } else if (line[at] == quote) {
+      quote = '\0';
+    } else if (line[at] == '"' || line[at] == '\'') {
+      const std::size_t end = closing_quote(line, at);
+      if (end != std::string_view::npos)
+        at = end;
+      else if (quote == '\0')
+        quote = line[at];
+    } else if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) {
+      return line.substr(0, at);
+    }
+  }
+  return line;
+}
+
 LaunchArguments read_launch_arguments(const std::string& text, const std::string& file,
                                       const std::map<std::string, std::string>& defined) {
   // A log lists all settings with their defaults, so it has precedence over flags in the same text.
@@ -397,21 +427,9 @@ LaunchArguments read_launch_arguments(const std::string& text, const std::string
 
 ScriptText read_script(const std::string& text, const std::string& file,
                        const std::map<std::string, std::string>& defined) {
-  ScriptText script{.lines = {}, .variables = variables_of(joined_lines(text), file, defined)};
-  std::istringstream lines(text);
-  std::size_t number = 0;
+  ScriptText script{.lines = script_lines(text), .variables = {}};
+  script.variables = variables_of(script.lines, file, defined);
   std::size_t bytes = 0;
-  bool goes_on = false;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    std::string_view kept = without_comment(line);
-    const bool continued = kept.ends_with('\\');
-    if (continued) kept.remove_suffix(1);
-    if (!goes_on) script.lines.push_back({.number = number, .text = {}});
-    script.lines.back().text.append(kept).append(continued ? " " : "");
-    goes_on = continued;
-  }
   for (ScriptLine& line : script.lines) {
     line.text = expanded(std::move(line.text), script.variables, file);
     bytes += line.text.size();

@@ -68,6 +68,12 @@ struct ScriptLine {
   std::string text = {};
 };
 
+// Returns the line without its comment. A # within a word or in quotes that the line closes begins
+// none. `quote` is the quote that earlier lines left open, '\0' for none, and becomes the one that
+// this line leaves open. What lies in such quotes is mostly a script of its own (bash -c "..."),
+// whose comments are removed, too.
+[[nodiscard]] std::string_view without_comment(std::string_view line, char& quote);
+
 struct ScriptText {
   std::vector<ScriptLine> lines = {};
   std::map<std::string, std::string> variables = {};  // those that the script sets, and `defined`
