@@ -208,12 +208,18 @@ Variables variables_of(const std::vector<ScriptLine>& script, const std::string&
   return variables;
 }
 
-// The only flag here that takes several words, and the words that it accepts (Megatron-LM
-// core/transformer/transformer_config.py, allowed_modules).
-constexpr std::string_view kListFlag = "recompute_modules";
-constexpr auto kListWords =
-    std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
-                                     "moe", "moe_act", "pre_mlp", "shared_experts"});
+// The flags here that take several words, and the words that they accept (Megatron-LM
+// core/transformer/transformer_config.py, allowed_modules and cp_comm_type).
+bool belongs_to_list(const std::string& flag, const std::string& word) {
+  constexpr auto kModules =
+      std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
+                                       "moe", "moe_act", "pre_mlp", "shared_experts"});
+  constexpr auto kExchanges =
+      std::to_array<std::string_view>({"a2a", "a2a+p2p", "all_gather", "p2p"});
+  const auto has = [&](const auto& words) { return std::ranges::find(words, word) != words.end(); };
+  return (flag == "recompute_modules" && has(kModules)) ||
+         (flag == "cp_comm_type" && has(kExchanges));
+}
 
 // The letters of a pipeline's layout, such as Et|(tt|)*30mL, whose parentheses belong to the value.
 constexpr std::string_view kLayoutLetters = "EtmL|()*0123456789,";
@@ -242,7 +248,7 @@ void keep_parentheses_of_layouts(std::string& text) {
 std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
                                             const Variables& defined) {
   // Parentheses and quotes become spaces, so flags in arrays and in quoted variables read like
-  // plain flags. A word after a flag is its value; further words belong to the list flag only.
+  // plain flags. A word after a flag is its value; further words belong to flags with lists only.
   const std::vector<ScriptLine> script = script_lines(text);
   std::string plain;
   for (const ScriptLine& line : script) plain.append(line.text).append("\n");
@@ -266,8 +272,7 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
       open = equals == std::string::npos ? &value : nullptr;
     } else if (open != nullptr && open->empty()) {
       *open = word;
-      if (name != kListFlag) open = nullptr;
-    } else if (open != nullptr && std::ranges::find(kListWords, word) != kListWords.end()) {
+    } else if (open != nullptr && belongs_to_list(name, word)) {
       *open += " " + word;
     } else {
       open = nullptr;

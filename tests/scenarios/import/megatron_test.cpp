@@ -1,6 +1,7 @@
 // Scenarios from launches of Megatron-LM, against the scenarios that a person would write.
 #include "scenarios/import/megatron.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -315,6 +316,73 @@ TEST(Megatron, DefaultsNestAndPrintedDotsAreNoSettings) {
       std::string(kSmall));
   EXPECT_EQ(launch.scenario["cluster"]["nodes"], 2);
   EXPECT_EQ(launch.scenario["parallelism"]["tensor"], 4);
+}
+
+// Is the exchange of context parallelism read from a list, which must have one for all layers?
+TEST(Megatron, TheExchangeOfContextParallelismMayBeAList) {
+  const auto log = [](const std::string& context, const std::string& exchange) {
+    std::string text;
+    for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
+             {"num_layers", "4"},
+             {"hidden_size", "1024"},
+             {"num_attention_heads", "8"},
+             {"seq_length", "512"},
+             {"micro_batch_size", "1"},
+             {"vocab_size", "32000"},
+             {"context_parallel_size", context},
+             {"cp_comm_type", exchange}})
+      text += "  " + name + " ...................... " + value + "\n";
+    return text;
+  };
+  for (const char* exchange : {"['a2a']", "['a2a', 'a2a']", "a2a"})
+    EXPECT_EQ(launch_of(log("2", exchange)).scenario["parallelism"]["context_exchange"], "a2a");
+  EXPECT_THAT(refusal(log("2", "['p2p', 'a2a']")),
+              HasSubstr("--cp-comm-type is \"['p2p', 'a2a']\" (it may be p2p, all_gather, a2a or "
+                        "a2a+p2p, the same for all layers)"));
+  EXPECT_THAT(refusal(kSmall + std::string("--context-parallel-size 2 --cp-comm-type p2p a2a")),
+              HasSubstr("--cp-comm-type is \"p2p a2a\""));
+  const ImportedScenario alone = launch_of(log("1", "['p2p']"));
+  EXPECT_FALSE(alone.scenario["parallelism"].contains("context_exchange"));
+  EXPECT_THAT(alone.not_looked_at, testing::IsEmpty());
+}
+
+// Are all kinds of positions read, and those that are not simulated refused?
+TEST(Megatron, EveryKindOfPositionIsReadOrRefused) {
+  const auto positions = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["model"]["positions"];
+  };
+  EXPECT_EQ(positions(""), "learned");
+  EXPECT_EQ(positions("--use-rotary-position-embeddings"), "rotary");
+  const std::string flag = "--position-embedding-type ";
+  EXPECT_EQ(positions(flag + "learned_absolute"), "learned");
+  for (const char* rotary : {"rope", "mrope", "yarn"})
+    EXPECT_EQ(positions(flag + rotary), "rotary");
+  EXPECT_EQ(positions(flag + "none"), "none");
+  EXPECT_THAT(refusal(kSmall + flag + "relative"),
+              HasSubstr("--position-embedding-type is \"relative\" (it may be learned_absolute, "
+                        "rope, mrope, yarn or none)"));
+}
+
+// Are the microbatches of a group read by the name of the flag, and by that in a log?
+TEST(Megatron, TheMicrobatchesOfAGroupAreReadByBothNames) {
+  for (const char* name : {"--microbatch-group-size-per-virtual-pipeline-stage",
+                           "--microbatch-group-size-per-vp-stage"})
+    EXPECT_EQ(launch_of(kSmall + fmt::format("--pipeline-model-parallel-size 2 "
+                                             "--num-layers-per-virtual-pipeline-stage 1 {} 4",
+                                             name))
+                  .scenario["parallelism"]["microbatch_group_size"],
+              4)
+        << name;
+}
+
+// Is an optimizer that is not simulated named?
+TEST(Megatron, AnotherOptimizerCostsAsMuchAsAdam) {
+  const std::string sentence = "the optimizer costs as much as Adam, although it is lion";
+  EXPECT_THAT(launch_of(std::string(kSmall) + "--optimizer lion").assumed,
+              testing::Contains(sentence));
+  for (const char* known : {"adam", "sgd", "muon"})
+    EXPECT_THAT(launch_of(std::string(kSmall) + "--optimizer " + known).assumed,
+                testing::Not(testing::Contains(HasSubstr("costs as much as Adam"))));
 }
 
 // Does an error name the missing or wrong argument?
