@@ -270,6 +270,9 @@ class ShapeReader {
   // "worker-0:0,1,2,3@worker-1:0,1,2,3"; without GPUs all of a host.
   void read_include(const LaunchOption& option, std::size_t line) {
     const std::string source = option_place("deepspeed", option, line);
+    if (only_shell_knows(option.value))
+      refuse_job(file_, source + " is known to the shell only",
+                 "say what a variable is with --define NAME=VALUE");
     // The different numbers of GPUs that hosts use; 0 stands for all GPUs of a host.
     std::set<std::size_t> counts;
     const std::vector<std::string> hosts = fields_of(option.value, '@');
