@@ -169,6 +169,7 @@ class Launch {
     s["training"] = training();
     if (has_experts_) s["experts"] = experts();
     add_offload(s);
+    for (const std::string& sentence : arguments_.assumed()) made_.assumed.push_back(sentence);
     for (const std::string& note : made_.assumed) s["assumptions"].push_back(note);
     for (const std::string& name : arguments_.unread())
       if (!says_nothing_of_cost(name)) made_.not_looked_at.push_back(arguments_.spelled(name));

@@ -92,7 +92,7 @@ class Accelerate {
     const std::string dynamo = config_.word("dynamo_config.dynamo_backend", "NO");
     if (dynamo != "NO" && dynamo != "no" && dynamo != "false") draft_.training["compiled"] = true;
     ImportedScenario made = draft_.finish(config_, kAccelerateWithoutCost);
-    script_.add_not_looked_at(made);
+    script_.finish(made);
     return made;
   }
 

@@ -82,7 +82,7 @@ class DeepSpeed {
     add_precision();
     add_rest();
     ImportedScenario made = draft_.finish(config_, kDeepSpeedWithoutCost);
-    script_.add_not_looked_at(made);
+    script_.finish(made);
     return made;
   }
 

@@ -187,7 +187,11 @@ void TrainerArguments::add_optimizer(ScenarioDraft& draft) {
   }
 }
 
-void TrainerArguments::add_not_looked_at(ImportedScenario& made) const {
+void TrainerArguments::finish(ImportedScenario& made) const {
+  for (const std::string& sentence : arguments_.assumed()) {
+    made.assumed.push_back(sentence);
+    made.scenario["assumptions"].push_back(sentence);
+  }
   for (const std::string& name : arguments_.unread()) {
     const bool costs = std::ranges::none_of(
         kTrainerWithoutCost, [&](std::string_view prefix) { return name.starts_with(prefix); });

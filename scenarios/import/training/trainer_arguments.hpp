@@ -39,8 +39,9 @@ class TrainerArguments {
   void add_model(ScenarioDraft& draft, const LaunchMachine& machine);
   void add_training(ScenarioDraft& draft, const LaunchMachine& machine);
 
-  // Appends the arguments that no function has read and that may matter.
-  void add_not_looked_at(ImportedScenario& made) const;
+  // Appends the arguments that no function has read and that may matter, and what the script leaves
+  // open of those that were read.
+  void finish(ImportedScenario& made) const;
 
  private:
   void add_optimizer(ScenarioDraft& draft);

@@ -213,6 +213,20 @@ TEST(JobShape, ANumberSignInQuotesBeginsNoComment) {
             Numbers(3, 8, 24));
 }
 
+// Is it said which value holds where branches of a script set several, and the job changes by it?
+TEST(JobShape, TheLastOfSeveralBranchesHoldsAndIsSaid) {
+  const std::string text =
+      "if [ -n \"$SMALL\" ]; then\n  NODES=2\n  PORT=1\nelse\n  NODES=16\n  PORT=2\nfi\n"
+      "torchrun --nnodes $NODES --nproc_per_node 8 --master_port $PORT train.py\n";
+  const JobShape shape = job_shape(text, "job.sh");
+  EXPECT_EQ(numbers_of(shape), Numbers(16, 8, 0));
+  EXPECT_THAT(shape.assumed, ElementsAre("NODES is 2 in line 2 and 16 in line 5: the last one "
+                                         "holds, say which with --define NODES=VALUE"));
+  const JobShape small = job_shape(text, "job.sh", {.defined = {{"NODES", "2"}}});
+  EXPECT_EQ(numbers_of(small), Numbers(2, 8, 0));
+  EXPECT_THAT(small.assumed, IsEmpty());
+}
+
 // Are sums and products of whole numbers computed, and nothing else?
 TEST(JobShape, ExpressionsOfWholeNumbersAreComputed) {
   const std::map<std::string, std::string> names = {

@@ -423,6 +423,36 @@ TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   EXPECT_EQ(launch.not_looked_at.size(), 1U);
 }
 
+// Is it said which value holds where branches of a script set several?
+TEST(Megatron, TheLastOfSeveralBranchesHoldsAndIsSaid) {
+  const std::string branches =
+      "if [ $SIZE = 7 ]; then\n  HIDDEN_SIZE=4096\n  NAME=small\n"
+      "elif [ $SIZE = 13 ]; then\n  HIDDEN_SIZE=5120\nelse\n  HIDDEN_SIZE=8192\n  NAME=large\nfi\n";
+  const std::string use = kSmall + std::string("--hidden-size $HIDDEN_SIZE --save $NAME\n");
+  const std::string sentence =
+      "HIDDEN_SIZE is 4096 in line 2, 5120 in line 5 and 8192 in line 7: the last one holds, say "
+      "which with --define HIDDEN_SIZE=VALUE";
+  const ImportedScenario launch = launch_of(branches + use);
+  EXPECT_EQ(launch.scenario["model"]["hidden"], 8192);
+  EXPECT_THAT(launch.assumed, testing::Contains(sentence));
+  EXPECT_THAT(launch.scenario["assumptions"], testing::Contains(sentence));
+  const auto silent = testing::Not(testing::Contains(HasSubstr("the last one holds")));
+  // Nothing of the scenario depends on the name of a folder.
+  EXPECT_THAT(launch_of(branches + "HIDDEN_SIZE=1024\n" + use).assumed, silent);
+  const ImportedScenario defined =
+      launch_of(branches + use, {.node = "dgx_h100", .nodes = 2}, {{"HIDDEN_SIZE", "5120"}});
+  EXPECT_EQ(defined.scenario["model"]["hidden"], 5120);
+  EXPECT_THAT(defined.assumed, silent);
+  EXPECT_THAT(launch_of("A=\"--bf16\"\nif true; then\n  A=\"$A --swiglu\"\nfi\n" +
+                        std::string(kSmall) + "$A\n")
+                  .assumed,
+              silent);
+  EXPECT_THAT(launch_of("A=\"--bf16\"\nif true; then\n  A=\"--bf16 --swiglu\"\nfi\n" +
+                        std::string(kSmall) + "$A\n")
+                  .assumed,
+              testing::Contains(HasSubstr("A is --bf16 in line 1 and --bf16 --swiglu in line 3")));
+}
+
 // Can a variable have itself as default?
 TEST(Megatron, AVariableMayHaveItselfAsDefault) {
   const std::string script =
