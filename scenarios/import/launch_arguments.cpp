@@ -500,8 +500,8 @@ std::string BranchVariable::sentence() const {
 std::vector<BranchVariable> branch_variables(const std::string& text, const std::string& file,
                                              const std::map<std::string, std::string>& defined) {
   // Every value is tried, so a text that is no script of a person must not have many.
-  constexpr std::size_t kBytesMost = std::size_t{1} << 20U;
-  constexpr std::size_t kVariablesMost = 50;
+  constexpr std::size_t kBytesMost = std::size_t{1} << 17U;
+  constexpr std::size_t kVariablesMost = 20;
   if (text.size() > kBytesMost) return {};
   BranchReader branches;
   (void)variables_of(script_lines(text), file, defined, &branches);
