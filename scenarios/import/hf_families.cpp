@@ -63,6 +63,12 @@ void fill_qwen2(HfKeys& keys, HfShape& made) {
   made.shape["qkv_biases"] = true;
 }
 
+// The published files have the settings of the language model at the root, beside the vision part.
+void fill_qwen2_5_vl(HfKeys& keys, HfShape& made) {
+  fill_qwen2(keys, made);
+  if (keys.has("vision_config")) note(made, "the part of vision_config is left out");
+}
+
 void fill_qwen3(HfKeys& keys, HfShape& made) {
   fill_llama(keys, made);
   made.shape["head_dim"] = keys.get("head_dim", 128);
@@ -587,12 +593,13 @@ constexpr std::array kFamilies{
     HfFamily{"olmo2", "OLMo 2 1B to 32B", fill_olmo2},
     HfFamily{"olmo3", "OLMo 3 7B, 32B", fill_olmo3},
     HfFamily{"olmoe", "OLMoE 1B-7B", fill_olmoe},
-    HfFamily{"opt", "OPT 125M to 66B", fill_opt},
+    HfFamily{"opt", "OPT 125M, 1.3B to 66B", fill_opt},
     HfFamily{"persimmon", "Persimmon 8B", fill_persimmon},
     HfFamily{"phi", "Phi-1.5, Phi-2", fill_phi},
     HfFamily{"phi3", "Phi-3, Phi-4", fill_llama},
     HfFamily{"phimoe", "Phi-3.5-MoE", fill_phimoe},
     HfFamily{"qwen2", "Qwen 1.5, 2, 2.5", fill_qwen2},
+    HfFamily{"qwen2_5_vl", "Qwen2.5-VL", fill_qwen2_5_vl},
     HfFamily{"qwen2_5_vl_text", "Qwen2.5-VL", fill_qwen2},
     HfFamily{"qwen2_moe", "Qwen1.5-MoE, Qwen2 57B-A14B", fill_qwen2_moe},
     HfFamily{"qwen3", "Qwen 3 0.6B to 32B", fill_qwen3},

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "scenarios/import/launch_arguments.hpp"
 #include "scenarios/import/launch_script.hpp"
 #include "scenarios/import/ray_config.hpp"
 #include "scenarios/import/slurm_job.hpp"
@@ -270,6 +271,9 @@ class ShapeReader {
   // "worker-0:0,1,2,3@worker-1:0,1,2,3"; without GPUs all of a host.
   void read_include(const LaunchOption& option, std::size_t line) {
     const std::string source = option_place("deepspeed", option, line);
+    if (only_shell_knows(option.value))
+      refuse_job(file_, source + " is known to the shell only",
+                 "say what a variable is with --define NAME=VALUE");
     // The different numbers of GPUs that hosts use; 0 stands for all GPUs of a host.
     std::set<std::size_t> counts;
     const std::vector<std::string> hosts = fields_of(option.value, '@');
@@ -452,12 +456,34 @@ class ShapeReader {
   JobShape shape_;
 };
 
+// Returns whether the job has other numbers, or cannot be read, with another value of a variable.
+bool changes_shape(const BranchVariable& branch, const JobShape& shape, const std::string& text,
+                   const std::string& file, const JobHints& hints) {
+  const auto same = [](const std::optional<JobNumber>& a, const std::optional<JobNumber>& b) {
+    return a.has_value() == b.has_value() && (!a || a->value == b->value);
+  };
+  return std::ranges::any_of(branch.values, [&](const BranchVariable::Value& other) {
+    JobHints chosen = hints;
+    chosen.defined[branch.name] = other.text;
+    try {
+      const JobShape changed = ShapeReader(file, chosen).read(text);
+      return !same(changed.nodes, shape.nodes) || !same(changed.per_node, shape.per_node) ||
+             !same(changed.world, shape.world) || changed.gpu != shape.gpu;
+    } catch (const InputError&) {
+      return true;
+    }
+  });
+}
+
 }  // namespace
 
 JobShape job_shape(const std::string& text, const std::string& file, const JobHints& hints) {
   if (text.find('\0') != std::string::npos)
     refuse_job(file, "is a binary file", "give the script that launches the job");
-  return ShapeReader(file, hints).read(text);
+  JobShape shape = ShapeReader(file, hints).read(text);
+  for (const BranchVariable& branch : branch_variables(text, file, hints.defined))
+    if (changes_shape(branch, shape, text, file, hints)) shape.assumed.push_back(branch.sentence());
+  return shape;
 }
 
 LaunchedSizes sizes_of(const JobShape& shape, const std::string& file) {

@@ -54,23 +54,33 @@ std::string_view without_spaces_before(std::string_view text) {
   return text;
 }
 
-// Removes a comment. A # within a word begins no comment.
-std::string_view without_comment(std::string_view line) {
-  for (std::size_t at = 0; at < line.size(); ++at)
-    if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) return line.substr(0, at);
-  return line;
+// Returns the position of the quote that closes the one at a position; npos where none does.
+std::size_t closing_quote(std::string_view line, std::size_t at) {
+  for (std::size_t i = at + 1; i < line.size(); ++i) {
+    if (line[at] == '"' && line[i] == '\\')
+      ++i;
+    else if (line[i] == line[at])
+      return i;
+  }
+  return std::string_view::npos;
 }
 
 // Removes comments and joins continued lines.
-std::string joined_lines(const std::string& text) {
+std::vector<ScriptLine> script_lines(const std::string& text) {
+  std::vector<ScriptLine> joined;
   std::istringstream lines(text);
-  std::string joined;
+  std::size_t number = 0;
+  bool goes_on = false;
+  char quote = '\0';
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     if (line.ends_with('\r')) line.pop_back();
-    std::string_view kept = without_comment(line);
+    std::string_view kept = without_comment(line, quote);
     const bool continued = kept.ends_with('\\');
     if (continued) kept.remove_suffix(1);
-    joined.append(kept).append(continued ? " " : "\n");
+    if (!goes_on) joined.push_back({.number = number, .text = {}});
+    joined.back().text.append(kept).append(continued ? " " : "");
+    goes_on = continued;
   }
   return joined;
 }
@@ -175,15 +185,63 @@ std::optional<std::string_view> value_at(std::string_view text) {
   return text.substr(0, length);
 }
 
+// Returns whether a value holds a variable, also in a default.
+bool refers_to(std::string_view value, std::string_view name) {
+  for (std::size_t at = value.find('$'); at != std::string_view::npos; at = value.find('$', at + 1))
+    if (reference_at(value.substr(at)).name == name) return true;
+  return false;
+}
+
+// Returns how many more conditions the line opens than it closes: 1, 0 or -1.
+int conditions_of(std::string_view line) {
+  line = without_spaces_before(line);
+  const std::string_view first = name_at(line);
+  if (first == "fi" || first == "esac") return -1;
+  if (first != "if" && first != "case") return 0;
+  while (!line.empty() && (line.back() == ';' || is_space(line.back()))) line.remove_suffix(1);
+  return line.ends_with(" fi") || line.ends_with(" esac") ? 0 : 1;
+}
+
+// Collects the values that a script gives to its variables. An assignment outside of conditions
+// replaces those before it.
+class BranchReader {
+ public:
+  void read_line(std::string_view line) { depth_ = std::max(depth_ + conditions_of(line), 0); }
+
+  void assign(const std::string& name, std::size_t line, std::string_view written,
+              const std::string& text) {
+    constexpr std::size_t kValuesMost = 8;
+    if (refers_to(written, name)) own_.insert(name);
+    std::vector<BranchVariable::Value>& values = values_[name];
+    if (depth_ == 0) values.clear();
+    std::erase_if(values, [&](const auto& one) { return one.text == text; });
+    if (values.size() == kValuesMost) values.erase(values.begin());
+    values.push_back({.line = line, .text = text});
+  }
+
+  std::vector<BranchVariable> variables() {
+    std::vector<BranchVariable> branches;
+    for (auto& [name, values] : values_)
+      if (values.size() > 1 && !own_.contains(name))
+        branches.push_back({.name = name, .values = std::move(values)});
+    return branches;
+  }
+
+ private:
+  int depth_ = 0;  // of conditions around the line
+  std::map<std::string, std::vector<BranchVariable::Value>> values_;
+  std::set<std::string> own_;  // names whose value holds themselves
+};
+
 // Reads NAME=value at the beginning of lines and substitutes the variables known so far, as the
 // shell does, so that X=${X:-8} is 8. Arrays are not variables.
-Variables variables_of(const std::string& script, const std::string& file,
-                       const Variables& defined) {
+Variables variables_of(const std::vector<ScriptLine>& script, const std::string& file,
+                       const Variables& defined, BranchReader* branches = nullptr) {
   Variables variables = defined;
   std::size_t bytes = 0;
-  std::istringstream lines(script);
-  for (std::string line; std::getline(lines, line);) {
-    std::string_view rest = without_spaces_before(line);
+  for (const ScriptLine& line : script) {
+    if (branches != nullptr) branches->read_line(line.text);
+    std::string_view rest = without_spaces_before(line.text);
     if (rest.starts_with("export") && rest.size() > 6 && is_space(rest[6]))
       rest = without_spaces_before(rest.substr(6));
     const std::string name(name_at(rest));
@@ -194,17 +252,24 @@ Variables variables_of(const std::string& script, const std::string& file,
     std::string text = expanded(std::string(*value), variables, file);
     bytes += text.size();
     check_text_size(bytes, file);
+    if (branches != nullptr) branches->assign(name, line.number, *value, text);
     variables[name] = std::move(text);
   }
   return variables;
 }
 
-// The only flag here that takes several words, and the words that it accepts (Megatron-LM
-// core/transformer/transformer_config.py, allowed_modules).
-constexpr std::string_view kListFlag = "recompute_modules";
-constexpr auto kListWords =
-    std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
-                                     "moe", "moe_act", "pre_mlp", "shared_experts"});
+// The flags here that take several words, and the words that they accept (Megatron-LM
+// core/transformer/transformer_config.py, allowed_modules and cp_comm_type).
+bool belongs_to_list(const std::string& flag, const std::string& word) {
+  constexpr auto kModules =
+      std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
+                                       "moe", "moe_act", "pre_mlp", "shared_experts"});
+  constexpr auto kExchanges =
+      std::to_array<std::string_view>({"a2a", "a2a+p2p", "all_gather", "p2p"});
+  const auto has = [&](const auto& words) { return std::ranges::find(words, word) != words.end(); };
+  return (flag == "recompute_modules" && has(kModules)) ||
+         (flag == "cp_comm_type" && has(kExchanges));
+}
 
 // The letters of a pipeline's layout, such as Et|(tt|)*30mL, whose parentheses belong to the value.
 constexpr std::string_view kLayoutLetters = "EtmL|()*0123456789,";
@@ -233,9 +298,11 @@ void keep_parentheses_of_layouts(std::string& text) {
 std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
                                             const Variables& defined) {
   // Parentheses and quotes become spaces, so flags in arrays and in quoted variables read like
-  // plain flags. A word after a flag is its value; further words belong to the list flag only.
-  const std::string script = joined_lines(text);
-  std::string plain = expanded(script, variables_of(script, file, defined), file);
+  // plain flags. A word after a flag is its value; further words belong to flags with lists only.
+  const std::vector<ScriptLine> script = script_lines(text);
+  std::string plain;
+  for (const ScriptLine& line : script) plain.append(line.text).append("\n");
+  plain = expanded(std::move(plain), variables_of(script, file, defined), file);
   keep_parentheses_of_layouts(plain);
   for (char& letter : plain)
     if (std::string_view("()\"'").find(letter) != std::string_view::npos && letter != '\n')
@@ -255,8 +322,7 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
       open = equals == std::string::npos ? &value : nullptr;
     } else if (open != nullptr && open->empty()) {
       *open = word;
-      if (name != kListFlag) open = nullptr;
-    } else if (open != nullptr && std::ranges::find(kListWords, word) != kListWords.end()) {
+    } else if (open != nullptr && belongs_to_list(name, word)) {
       *open += " " + word;
     } else {
       open = nullptr;
@@ -267,6 +333,27 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
     std::ranges::replace(value, kClose, ')');
   }
   return values;
+}
+
+// Finds the variables of branches whose other values would change arguments, by reading the script
+// again with each of them.
+std::vector<OpenChoice> open_choices(const std::string& text, const std::string& file,
+                                     const Variables& defined,
+                                     const std::map<std::string, std::string>& values) {
+  std::vector<OpenChoice> choices;
+  for (const BranchVariable& branch : branch_variables(text, file, defined)) {
+    OpenChoice choice{.sentence = branch.sentence(), .arguments = {}};
+    for (const BranchVariable::Value& other : branch.values) {
+      Variables chosen = defined;
+      chosen[branch.name] = other.text;
+      for (const auto& [flag, value] : flags_of(text, file, chosen)) {
+        const auto now = values.find(flag);
+        if (now == values.end() || now->second != value) choice.arguments.insert(flag);
+      }
+    }
+    if (!choice.arguments.empty()) choices.push_back(std::move(choice));
+  }
+  return choices;
 }
 
 // Returns whether the text is the rank that prefixes a line: empty, a number ("3:") or a name
@@ -314,8 +401,12 @@ std::string as_flag(std::string name) {
 }
 
 LaunchArguments::LaunchArguments(std::string file, std::map<std::string, std::string> values,
-                                 std::map<std::string, std::string> spelling)
-    : file_(std::move(file)), values_(std::move(values)), spelling_(std::move(spelling)) {}
+                                 std::map<std::string, std::string> spelling,
+                                 std::vector<OpenChoice> choices)
+    : file_(std::move(file)),
+      values_(std::move(values)),
+      spelling_(std::move(spelling)),
+      choices_(std::move(choices)) {}
 
 std::string LaunchArguments::spelled(const std::string& name) const {
   const auto found = spelling_.find(name);
@@ -383,35 +474,80 @@ std::vector<std::string> LaunchArguments::unread() const {
   return names;
 }
 
+std::vector<std::string> LaunchArguments::assumed() const {
+  std::vector<std::string> sentences;
+  for (const OpenChoice& choice : choices_)
+    if (std::ranges::any_of(choice.arguments,
+                            [&](const std::string& name) { return read_.contains(name); }))
+      sentences.push_back(choice.sentence);
+  return sentences;
+}
+
+std::string BranchVariable::sentence() const {
+  constexpr std::size_t kLettersMost = 40;
+  std::string all;
+  for (const Value& value : values)
+    all += fmt::format("{}{}{} in line {}",
+                       all.empty()                ? ""
+                       : &value == &values.back() ? " and "
+                                                  : ", ",
+                       value.text.substr(0, kLettersMost),
+                       value.text.size() > kLettersMost ? "..." : "", value.line);
+  return fmt::format("{} is {}: the last one holds, say which with --define {}=VALUE", name, all,
+                     name);
+}
+
+std::vector<BranchVariable> branch_variables(const std::string& text, const std::string& file,
+                                             const std::map<std::string, std::string>& defined) {
+  // Every value is tried, so a text that is no script of a person must not have many.
+  constexpr std::size_t kBytesMost = std::size_t{1} << 17U;
+  constexpr std::size_t kVariablesMost = 20;
+  if (text.size() > kBytesMost) return {};
+  BranchReader branches;
+  (void)variables_of(script_lines(text), file, defined, &branches);
+  std::vector<BranchVariable> found = branches.variables();
+  if (found.size() > kVariablesMost) found.resize(kVariablesMost);
+  return found;
+}
+
+std::string_view without_comment(std::string_view line, char& quote) {
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '\\') {
+      ++at;
+    } else if (line[at] == quote) {
+      quote = '\0';
+    } else if (line[at] == '"' || line[at] == '\'') {
+      const std::size_t end = closing_quote(line, at);
+      if (end != std::string_view::npos)
+        at = end;
+      else if (quote == '\0')
+        quote = line[at];
+    } else if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) {
+      return line.substr(0, at);
+    }
+  }
+  return line;
+}
+
 LaunchArguments read_launch_arguments(const std::string& text, const std::string& file,
                                       const std::map<std::string, std::string>& defined) {
   // A log lists all settings with their defaults, so it has precedence over flags in the same text.
   std::map<std::string, std::string> values = printed_settings(text);
-  if (values.empty()) values = flags_of(text, file, defined);
+  if (!values.empty()) return {file, std::move(values)};
+  values = flags_of(text, file, defined);
   if (values.empty())
     refuse_arguments(
         file, "holds no argument of a launch",
         "give a script that passes --num-layers and the like, or a log that lists the arguments");
-  return {file, std::move(values)};
+  std::vector<OpenChoice> choices = open_choices(text, file, defined, values);
+  return {file, std::move(values), {}, std::move(choices)};
 }
 
 ScriptText read_script(const std::string& text, const std::string& file,
                        const std::map<std::string, std::string>& defined) {
-  ScriptText script{.lines = {}, .variables = variables_of(joined_lines(text), file, defined)};
-  std::istringstream lines(text);
-  std::size_t number = 0;
+  ScriptText script{.lines = script_lines(text), .variables = {}};
+  script.variables = variables_of(script.lines, file, defined);
   std::size_t bytes = 0;
-  bool goes_on = false;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    std::string_view kept = without_comment(line);
-    const bool continued = kept.ends_with('\\');
-    if (continued) kept.remove_suffix(1);
-    if (!goes_on) script.lines.push_back({.number = number, .text = {}});
-    script.lines.back().text.append(kept).append(continued ? " " : "");
-    goes_on = continued;
-  }
   for (ScriptLine& line : script.lines) {
     line.text = expanded(std::move(line.text), script.variables, file);
     bytes += line.text.size();

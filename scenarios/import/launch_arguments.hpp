@@ -24,12 +24,33 @@ namespace trainyard {
 // Converts "num_layers" to the flag "--num-layers".
 [[nodiscard]] std::string as_flag(std::string name);
 
+// A variable that the branches of a script (if, elif, else, case) set to different values. Nobody
+// knows here which branch runs: the last value holds.
+struct BranchVariable {
+  struct Value {
+    std::size_t line = 0;
+    std::string text = {};
+  };
+  std::string name = {};
+  std::vector<Value> values = {};  // different ones, by line
+
+  // "H is 4096 in line 4 and 8192 in line 9: the last one holds, say which with --define H=4096".
+  [[nodiscard]] std::string sentence() const;
+};
+
+// A variable of branches, and the arguments that would change with it.
+struct OpenChoice {
+  std::string sentence = {};
+  std::set<std::string> arguments = {};
+};
+
 class LaunchArguments {
  public:
   // `spelling` holds how the file spells an argument where that is not its flag: the path of a
   // configuration.
   LaunchArguments(std::string file, std::map<std::string, std::string> values,
-                  std::map<std::string, std::string> spelling = {});
+                  std::map<std::string, std::string> spelling = {},
+                  std::vector<OpenChoice> choices = {});
 
   // Return an argument by its name without dashes, with underscores; nothing where it is absent or
   // None. Throw InputError where the value does not have the requested type.
@@ -47,11 +68,14 @@ class LaunchArguments {
   [[nodiscard]] std::string spelled(const std::string& name) const;
   // Returns the names of the given arguments that no caller has read.
   [[nodiscard]] std::vector<std::string> unread() const;
+  // Returns the sentences of the choices that change an argument that a caller has read.
+  [[nodiscard]] std::vector<std::string> assumed() const;
 
  private:
   std::string file_;
   std::map<std::string, std::string> values_;  // empty value: a flag without a value
   std::map<std::string, std::string> spelling_;
+  std::vector<OpenChoice> choices_;
   std::set<std::string> read_;
 };
 
@@ -68,6 +92,12 @@ struct ScriptLine {
   std::string text = {};
 };
 
+// Returns the line without its comment. A # within a word or in quotes that the line closes begins
+// none. `quote` is the quote that earlier lines left open, '\0' for none, and becomes the one that
+// this line leaves open. What lies in such quotes is mostly a script of its own (bash -c "..."),
+// whose comments are removed, too.
+[[nodiscard]] std::string_view without_comment(std::string_view line, char& quote);
+
 struct ScriptText {
   std::vector<ScriptLine> lines = {};
   std::map<std::string, std::string> variables = {};  // those that the script sets, and `defined`
@@ -77,5 +107,11 @@ struct ScriptText {
 // make too much text.
 [[nodiscard]] ScriptText read_script(const std::string& text, const std::string& file,
                                      const std::map<std::string, std::string>& defined = {});
+
+// Returns the variables of branches. Those that are defined, or that add to their own value, are
+// none.
+[[nodiscard]] std::vector<BranchVariable> branch_variables(
+    const std::string& text, const std::string& file,
+    const std::map<std::string, std::string>& defined);
 
 }  // namespace trainyard

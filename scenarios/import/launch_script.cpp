@@ -522,8 +522,8 @@ std::vector<BatchOption> batch_options(const std::string& text) {
     constexpr std::string_view kMark = "#SBATCH";
     if (!line.starts_with(kMark)) continue;
     std::string rest = line.substr(kMark.size());
-    if (const std::size_t comment = rest.find(" #"); comment != std::string::npos)
-      rest.resize(comment);
+    char quote = '\0';
+    rest.resize(without_comment(rest, quote).size());
     for (const ShellWords& words : Splitter().split(rest)) {
       for (std::size_t at = 0; at < words.size(); ++at) {
         if (!words[at].starts_with('-')) continue;

@@ -169,6 +169,7 @@ class Launch {
     s["training"] = training();
     if (has_experts_) s["experts"] = experts();
     add_offload(s);
+    for (const std::string& sentence : arguments_.assumed()) made_.assumed.push_back(sentence);
     for (const std::string& note : made_.assumed) s["assumptions"].push_back(note);
     for (const std::string& name : arguments_.unread())
       if (!says_nothing_of_cost(name)) made_.not_looked_at.push_back(arguments_.spelled(name));
@@ -214,14 +215,24 @@ class Launch {
     const double hidden_dropout = arguments_.number("hidden_dropout").value_or(0.1);
     const double attention_dropout = arguments_.number("attention_dropout").value_or(0.1);
     m["dropout"] = hidden_dropout > 0.0 || attention_dropout > 0.0;
-    const bool rotary = arguments_.text("position_embedding_type") == "rope" ||
-                        on("use_rotary_position_embeddings");
-    m["positions"] = rotary ? "rotary" : "learned";
+    m["positions"] = positions();
     const std::string norm = arguments_.text("normalization").value_or("LayerNorm");
     m["norm"] = norm == "RMSNorm" ? "rms_norm" : "layer_norm";
     add_latent_attention(m);
     add_experts(m);
     return m;
+  }
+
+  // A launch of 2023 asks for rotary embeddings with a flag, which has precedence.
+  std::string positions() {
+    const std::string type =
+        arguments_.text("position_embedding_type").value_or("learned_absolute");
+    if (on("use_rotary_position_embeddings") || type == "rope" || type == "mrope" || type == "yarn")
+      return "rotary";
+    if (type == "learned_absolute") return "learned";
+    if (type == "none") return "none";
+    refuse(fmt::format("{} is \"{}\"", arguments_.spelled("position_embedding_type"), type),
+           "it may be learned_absolute, rope, mrope, yarn or none");
   }
 
   // The user's size has precedence, then the stated sizes, then the size that the GPT-2 tokenizers
@@ -330,7 +341,7 @@ class Launch {
     p["tensor"] = tensors;
     p["sequence_parallel"] = on("sequence_parallel") && tensors > 1;  // as Megatron-LM does
     p["pipeline"] = pipeline;
-    if (context > 1) add_context(p, context);
+    add_context(p, context);
     p["data"] = replicas_;
     if (has_experts_) {
       p["expert"] = get("expert_model_parallel_size", 1);
@@ -366,14 +377,28 @@ class Launch {
   }
 
   void add_context(Json& p, std::int64_t context) {
+    const auto stated = arguments_.text("cp_comm_type");
+    if (context == 1) return;
     p["context"] = context;
-    const auto exchange = arguments_.text("cp_comm_type");
-    if (!exchange) return;
+    if (!stated) return;
+    // "p2p" in a script, "['p2p']" in a log; a list of several has one for each layer.
+    std::string plain = *stated;
+    std::ranges::replace_if(
+        plain,
+        [](char letter) {
+          return std::string_view("[]'\",").find(letter) != std::string_view::npos;
+        },
+        ' ');
+    std::istringstream words(plain);
+    std::string exchange;
+    words >> exchange;
+    bool equal = true;
+    for (std::string word; words >> word;) equal = equal && word == exchange;
     for (const char* known : {"p2p", "all_gather", "a2a", "a2a+p2p"})
-      if (*exchange == known) p["context_exchange"] = known;
+      if (equal && exchange == known) p["context_exchange"] = known;
     if (!p.contains("context_exchange"))
-      refuse(fmt::format("{} is \"{}\"", arguments_.spelled("cp_comm_type"), *exchange),
-             "it may be p2p, all_gather, a2a or a2a+p2p");
+      refuse(fmt::format("{} is \"{}\"", arguments_.spelled("cp_comm_type"), *stated),
+             "it may be p2p, all_gather, a2a or a2a+p2p, the same for all layers");
   }
 
   // Megatron-FSDP shards what its strategy says; the distributed optimizer shards its state.
@@ -437,12 +462,15 @@ class Launch {
       chunks = static_cast<std::int64_t>(p["layers_per_stage"].size()) / pipeline;
     else if (per_chunk && pipeline > 1)
       chunks = chunks_of_layers(*per_chunk, pipeline);
+    // A log and a configuration name it by the variable of Megatron-LM's parser.
+    auto group = arguments_.integer("microbatch_group_size_per_virtual_pipeline_stage");
+    if (const auto logged = arguments_.integer("microbatch_group_size_per_vp_stage"))
+      group = logged;
     const bool interleaved = pipeline > 1 && chunks > 1;
     if (interleaved) {
       p["interleave"] = chunks;
       p["schedule"] = "interleaved_1f1b";
-      if (const auto group = arguments_.integer("microbatch_group_size_per_vp_stage"))
-        p["microbatch_group_size"] = *group;
+      if (group) p["microbatch_group_size"] = *group;
     }
     const bool overlaps =
         !on("no_overlap_p2p_communication") && arguments_.text("overlap_p2p_comm") != "False";
@@ -509,6 +537,9 @@ class Launch {
     if (name == "muon" || name == "dist_muon") t["optimizer"] = "muon";
     if (name == "adam" && narrow_moments && on("use_precision_aware_optimizer"))
       t["optimizer"] = "adam_16bit_moments";
+    if (name != "adam" && !t.contains("optimizer"))
+      made_.assumed.push_back(
+          fmt::format("the optimizer costs as much as Adam, although it is {}", name));
   }
 
   void add_offload(Json& scenario) {

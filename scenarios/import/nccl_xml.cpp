@@ -167,25 +167,33 @@ std::string_view device_of_gpu(std::string_view profile) {
 constexpr std::string_view kSwitchClass = "0x068000";
 constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net without a speed
 
-constexpr double kAttributeMost = 1e6;
-
-// Returns the fallback where the attribute does not begin with a finite number that is not
-// negative.
-double attribute_number(const XmlElement& element, const char* name, double fallback) {
-  const std::string text = element.attribute(name);
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && std::isfinite(value) && value >= 0.0 ? value : fallback;
-}
-
-std::uint32_t count_of(const XmlElement& element, const char* name, double fallback) {
-  return static_cast<std::uint32_t>(
-      std::min(attribute_number(element, name, fallback), kAttributeMost));
-}
+constexpr double kCountMost = 1e6;
+constexpr double kRateMost = 1e9;  // Mb/s or MB/s
 
 // The parts and wires of a node while a reader collects them.
 class NodeParts {
  protected:
+  // Returns the fallback where the element has no such attribute. Throws InputError where it is no
+  // number from `least` to `most`.
+  [[nodiscard]] double attribute_number(const XmlElement& element, const char* name,
+                                        double fallback, double least, double most) const {
+    const std::string text = element.attribute(name);
+    if (text.empty()) return fallback;
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (whole && value >= least && value <= most) return value;
+    throw InputError(Problem{node_.file, fmt::format("line {}", element.line),
+                             fmt::format("{} of <{}> is \"{}\", no number from {} to {}", name,
+                                         element.name, text, least, most),
+                             "correct it, or leave the attribute out"});
+  }
+
+  [[nodiscard]] std::uint32_t count_of(const XmlElement& element, const char* name,
+                                       double fallback) const {
+    return static_cast<std::uint32_t>(attribute_number(element, name, fallback, 0.0, kCountMost));
+  }
+
   // Names the part by its number among those of its kind ("gpu 3"). Returns its index.
   std::size_t add(DeviceKind kind, std::string_view word) {
     const auto number = std::count_if(node_.parts.begin(), node_.parts.end(),
@@ -283,7 +291,8 @@ class Reader : private NodeParts {
       if (net.name != "net" || net.attribute("dev").empty()) continue;
       const std::size_t part = add(DeviceKind::Nic, "nic");
       wire(part, above, LinkKind::Pcie, rate);
-      const double speed = attribute_number(net, "speed", 0.0);
+      // Some NICs have a speed of -1, which is none for NCCL.
+      const double speed = attribute_number(net, "speed", 0.0, -1.0, kRateMost);
       if (speed <= 0.0) ++without_speed_;
       // A speed is in Mb/s; divided by 8000 it is in GB/s.
       node_.ports.push_back(hints_.nic ? hints_.nic->value()
@@ -311,11 +320,13 @@ class Reader : private NodeParts {
       const BytesPerSecond each = nvlink_rate(sm);
       std::uint32_t to_switches = 0;
       for (const XmlElement& link : gpu.element->children) {
-        const std::uint32_t links = std::max(count_of(link, "count", 1.0), 1U);
+        const std::uint32_t links = count_of(link, "count", 1.0);
+        if (links == 0) continue;
         // NCCL counts bw x count / 1000 GB/s between a GPU and its CPU.
         if (link.name == "c2c")
           wire(gpu.part, gpu.cpu, LinkKind::ChipToChip,
-               BytesPerSecond{attribute_number(link, "bw", 0.0) * links / 1000.0 * kGiga});
+               BytesPerSecond{attribute_number(link, "bw", 0.0, 0.0, kRateMost) * links / 1000.0 *
+                              kGiga});
         if (link.name != "nvlink") continue;
         if (link.attribute("tclass") == kSwitchClass) {
           to_switches += links;

@@ -30,6 +30,15 @@ struct Reading {
   }
 };
 
+// expat 2.9 has a function of 64 bits and deprecates the one before.
+auto current_line(XML_Parser parser) {
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+  return XML_GetCurrentLineNumber64(parser);
+#else
+  return XML_GetCurrentLineNumber(parser);
+#endif
+}
+
 void XMLCALL start_element(void* user, const XML_Char* name, const XML_Char** attributes) {
   Reading& reading = *static_cast<Reading*>(user);
   if (reading.open.size() >= kLevelsMost)
@@ -37,6 +46,7 @@ void XMLCALL start_element(void* user, const XML_Char* name, const XML_Char** at
   XmlElement* element =
       reading.open.empty() ? &reading.root : &reading.open.back()->children.emplace_back();
   element->name = name;
+  element->line = static_cast<std::size_t>(current_line(reading.parser));
   for (; *attributes != nullptr; attributes += 2)
     element->attributes.emplace_back(attributes[0], attributes[1]);
   reading.open.push_back(element);
@@ -51,15 +61,6 @@ void XMLCALL end_element(void* user, const XML_Char* /*name*/) {
 // Entities could expand a small file to a large one.
 void XMLCALL document_type(void* user, const XML_Char*, const XML_Char*, const XML_Char*, int) {
   static_cast<Reading*>(user)->refuse("declares a document type, which no such file has");
-}
-
-// expat 2.9 has a function of 64 bits and deprecates the one before.
-auto current_line(XML_Parser parser) {
-#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
-  return XML_GetCurrentLineNumber64(parser);
-#else
-  return XML_GetCurrentLineNumber(parser);
-#endif
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 //    for (const XmlElement& cpu : system.children) cpu.attribute("arch");
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@ struct XmlElement {
   std::string name;
   std::vector<std::pair<std::string, std::string>> attributes = {};
   std::vector<XmlElement> children = {};
+  std::size_t line = 0;  // where it begins
 
   // Empty if the element has no attribute of that name.
   [[nodiscard]] std::string attribute(std::string_view key) const;

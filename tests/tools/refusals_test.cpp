@@ -119,6 +119,13 @@ std::vector<Refusal> refusals() {
       {"trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_h100 --model "
        "llama3-8b -o made.json",
        "tests/scenarios/import/pretrain_gpt.sh: states its model itself (leave --model out)"},
+      {"trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_h100 -o o.json "
+       "--define HIDEN=4096",
+       "--define HIDEN=4096: tests/scenarios/import/pretrain_gpt.sh has no variable HIDEN (correct "
+       "the name, or leave it out)"},
+      {"trainyard import launch tests/scenarios/import/launch/slurm_torchrun.sh --define NODE=2",
+       "--define NODE=2: tests/scenarios/import/launch/slurm_torchrun.sh has no variable NODE "
+       "(correct the name, or leave it out)"},
       {"trainyard import hf-config",
        "import hf-config takes a config.json (trainyard import hf-config "
        "tests/scenarios/import/hf/llama3_8b.json)"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,11 @@ struct TrainingChoice {
 };
 // Adds all but the files.
 void add_training_options(CLI::App& command, TrainingChoice& choice);
+
+// Returns the variables of --define NAME=VALUE. Throws InputError for another form, and for a
+// variable whose name is in none of the files, which would have no effect.
+[[nodiscard]] std::map<std::string, std::string> defined_variables(
+    const std::vector<std::string>& defines, const std::vector<ImportFile>& files);
 
 // Adds the subcommand of a format of training_formats() (import_training.cpp).
 void add_import_training(const TrainingFormat& format, CLI::App& import, Action& action);

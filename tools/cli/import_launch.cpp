@@ -12,6 +12,7 @@
 #include "sim/base/json_parse.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/import_format.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 
@@ -29,15 +30,9 @@ struct JobChoice {
   LaunchMachine machine;
 };
 
-JobHints job_hints(const JobChoice& choice) {
+JobHints job_hints(const JobChoice& choice, const std::string& script) {
   JobHints hints;
-  for (const std::string& define : choice.defines) {
-    const std::size_t equals = define.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw InputError(
-          Problem{"--define " + define, "", "is not of the form NAME=VALUE", "--define NNODES=16"});
-    hints.defined[define.substr(0, equals)] = define.substr(equals + 1);
-  }
+  hints.defined = defined_variables(choice.defines, {{.name = choice.file, .text = script}});
   if (!choice.hostfile.empty()) {
     hints.hosts = as_utf8(read_file(choice.hostfile));
     hints.hosts_file = choice.hostfile;
@@ -123,7 +118,8 @@ nlohmann::ordered_json scenario_on(const JobChoice& choice, LaunchedCluster laun
 
 Exit import_job(const JobChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  JobShape shape = job_shape(as_utf8(read_file(choice.file)), choice.file, job_hints(choice));
+  const std::string script = as_utf8(read_file(choice.file));
+  JobShape shape = job_shape(script, choice.file, job_hints(choice, script));
   LaunchMachine machine = choice.machine;
   const LaunchedSizes sizes = chosen_sizes(choice, shape);
   machine.node = node_of_job(choice, shape);

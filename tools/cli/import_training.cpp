@@ -8,6 +8,7 @@
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/letters.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/import_format.hpp"
@@ -18,25 +19,21 @@ namespace trainyard {
 
 namespace {
 
-std::map<std::string, std::string> variables(const TrainingChoice& choice) {
-  std::map<std::string, std::string> all;
-  for (const std::string& define : choice.defines) {
-    const std::size_t equals = define.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw InputError(Problem{.file = "--define " + define,
-                               .pointer = {},
-                               .problem = "is not of the form NAME=VALUE",
-                               .hint = "--define NNODES=16"});
-    }
-    all[define.substr(0, equals)] = define.substr(equals + 1);
-  }
-  return all;
+// Returns whether a text has the name between other letters than those of names.
+bool has_name(std::string_view text, std::string_view name) {
+  const auto is_in_name = [&](std::size_t at) {
+    return at < text.size() && (is_letter_or_digit(text[at]) || text[at] == '_');
+  };
+  for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1))
+    if ((at == 0 || !is_in_name(at - 1)) && !is_in_name(at + name.size())) return true;
+  return false;
 }
 
 ImportRequest request_of(const TrainingChoice& choice) {
-  ImportRequest request{.machine = choice.machine, .defines = variables(choice)};
+  ImportRequest request{.machine = choice.machine};
   for (const std::string& file : choice.files)
     request.files.push_back({.name = file, .text = as_utf8(read_file(file))});
+  request.defines = defined_variables(choice.defines, request.files);
   return request;
 }
 
@@ -85,6 +82,30 @@ Exit import_training(const TrainingFormat& format, const TrainingChoice& choice)
 }
 
 }  // namespace
+
+std::map<std::string, std::string> defined_variables(const std::vector<std::string>& defines,
+                                                     const std::vector<ImportFile>& files) {
+  std::map<std::string, std::string> all;
+  for (const std::string& define : defines) {
+    const std::size_t equals = define.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw InputError(Problem{.file = "--define " + define,
+                               .pointer = {},
+                               .problem = "is not of the form NAME=VALUE",
+                               .hint = "--define NNODES=16"});
+    const std::string name = define.substr(0, equals);
+    if (std::ranges::none_of(files, [&](const auto& file) { return has_name(file.text, name); }))
+      throw InputError(
+          Problem{.file = "--define " + define,
+                  .pointer = {},
+                  .problem = files.size() == 1
+                                 ? fmt::format("{} has no variable {}", files.front().name, name)
+                                 : "none of the files has a variable " + name,
+                  .hint = "correct the name, or leave it out"});
+    all[name] = define.substr(equals + 1);
+  }
+  return all;
+}
 
 void add_training_options(CLI::App& command, TrainingChoice& choice) {
   command.add_option("-o,--output", choice.out, "The scenario to write");

@@ -58,6 +58,8 @@ constexpr auto kStrategies = std::to_array<Strategy>({{"FULL_SHARD", "1", 3, "al
                                                       {"NO_SHARD", "3", 0, "auto", false},
                                                       {"SHARD_GRAD_OP", "2", 3, "never", false}});
 
+constexpr const char* kBytesOfFp8 = "fp8 products have the bytes of Transformer Engine";
+
 class Accelerate {
  public:
   Accelerate(Config config, TrainerArguments script, const LaunchMachine& machine)
@@ -90,8 +92,26 @@ class Accelerate {
     const std::string dynamo = config_.word("dynamo_config.dynamo_backend", "NO");
     if (dynamo != "NO" && dynamo != "no" && dynamo != "false") draft_.training["compiled"] = true;
     ImportedScenario made = draft_.finish(config_, kAccelerateWithoutCost);
-    script_.add_not_looked_at(made);
+    script_.finish(made);
     return made;
+  }
+
+  // Returns fp32, fp16, bf16 or fp8, as the file says, else as the script says.
+  static std::string precision_of(Config& config, TrainerArguments& script) {
+    const std::string stated = config.word("mixed_precision", "");
+    const std::string asked = script.precision();
+    const bool says_bits = script.given() && asked != "fp32";
+    // YAML reads an unquoted "no" as false.
+    if (stated == "no" || stated == "false" || stated.empty()) return says_bits ? asked : "fp32";
+    if (stated != "bf16" && stated != "fp16" && stated != "fp8")
+      config.refuse("mixed_precision", fmt::format("is \"{}\"", stated),
+                    "it may be no, fp16, bf16 or fp8");
+    if (says_bits && asked != (stated == "fp8" ? "bf16" : stated))
+      config.refuse("mixed_precision",
+                    fmt::format("is {}, but {} says --{}", stated, script.file(), asked),
+                    "correct one of them");
+    if (stated == "fp8") (void)config.raw("fp8_config");
+    return stated;
   }
 
   // Returns the sizes of the launch that the file and the script state.
@@ -244,26 +264,13 @@ class Accelerate {
   }
 
   void add_precision(const std::string& kind) {
-    const std::string stated = config_.word("mixed_precision", "");
-    const std::string script = script_.precision();
-    // YAML reads an unquoted "no" as false.
-    std::string precision = stated == "no" || stated == "false" || stated.empty() ? "fp32" : stated;
-    const bool says_bits = script_.given() && script != "fp32";
-    if (says_bits && precision != "fp32" && precision != "fp8" && script != precision)
-      config_.refuse("mixed_precision",
-                     fmt::format("is {}, but {} says --{}", precision, script_.file(), script),
-                     "correct one of them");
-    if (says_bits && precision == "fp32") precision = script;
+    std::string precision = precision_of(config_, script_);
     Json& t = draft_.training;
     if (precision == "fp8") {
       precision = "bf16";
       t["recipe"] = "fp8_cached";
-      (void)config_.raw("fp8_config");
-      draft_.assume("fp8 products have the bytes of Transformer Engine");
+      draft_.assume(kBytesOfFp8);
     }
-    if (precision != "bf16" && precision != "fp16" && precision != "fp32")
-      config_.refuse("mixed_precision", fmt::format("is \"{}\"", precision),
-                     "it may be no, fp16, bf16 or fp8");
     t["precision"] = precision;
     if (precision == "fp32") return;
     // FSDP of Accelerate reduces in the precision of the weights; DDP keeps fp32 gradients.
@@ -325,6 +332,7 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
   const LaunchedSizes sizes = Accelerate::sizes_of(config, script);
   const std::string named = config.word("deepspeed_config.deepspeed_config_file", "");
   ConfigDocument document{.file = config.file(), .values = Json::object()};
+  std::string precision = "fp32";  // that this file states
   if (!named.empty()) {
     const auto json = std::ranges::find_if(
         request.files, [](const ImportFile& file) { return file.name.ends_with(".json"); });
@@ -334,7 +342,7 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
                     "give that file, too");
     document = read_config(json->text, json->name);
   } else {
-    const std::string precision = config.word("mixed_precision", "no");
+    precision = Accelerate::precision_of(config, script);
     Json zero = {{"stage", config.get("deepspeed_config.zero_stage", 2)}};
     const std::string optimizer = config.word("deepspeed_config.offload_optimizer_device", "none");
     const std::string weights = config.word("deepspeed_config.offload_param_device", "none");
@@ -348,11 +356,16 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
             : Json("auto");
     if (config.has("deepspeed_config.gradient_clipping"))
       document.values["gradient_clipping"] = config.raw("deepspeed_config.gradient_clipping");
-    if (precision == "bf16" || precision == "fp16")
-      document.values[precision] = {{"enabled", true}};
+    if (precision != "fp32")
+      document.values[precision == "fp8" ? "bf16" : precision] = {{"enabled", true}};
   }
   ImportedScenario made =
-      scenario_of_deepspeed(Config(std::move(document)), std::move(script), request.machine, sizes);
+      scenario_of_deepspeed(Config(std::move(document)), std::move(script), request, sizes);
+  if (precision == "fp8") {
+    made.scenario["training"]["recipe"] = "fp8_cached";
+    made.scenario["assumptions"].push_back(kBytesOfFp8);
+    made.assumed.emplace_back(kBytesOfFp8);
+  }
   made.scenario["source"] = config.file();
   // A named file states its precision itself, so this key counts as looked at.
   (void)config.word("mixed_precision", "no");
@@ -369,7 +382,8 @@ ImportedScenario import_accelerate(const ImportRequest& request) {
   TrainerArguments script(request);
   if (config.word("distributed_type", "NO") == "DEEPSPEED")
     return with_deepspeed(std::move(config), std::move(script), request);
-  return Accelerate(std::move(config), std::move(script), request.machine).scenario();
+  const LaunchMachine machine = script.machine(request);
+  return Accelerate(std::move(config), std::move(script), machine).scenario();
 }
 
 }  // namespace trainyard

@@ -82,7 +82,7 @@ class DeepSpeed {
     add_precision();
     add_rest();
     ImportedScenario made = draft_.finish(config_, kDeepSpeedWithoutCost);
-    script_.add_not_looked_at(made);
+    script_.finish(made);
     return made;
   }
 
@@ -288,7 +288,8 @@ class DeepSpeed {
 }  // namespace
 
 ImportedScenario scenario_of_deepspeed(Config config, TrainerArguments arguments,
-                                       const LaunchMachine& machine, const LaunchedSizes& sizes) {
+                                       const ImportRequest& request, const LaunchedSizes& sizes) {
+  const LaunchMachine machine = arguments.machine(request);
   return DeepSpeed(std::move(config), std::move(arguments), machine).scenario(sizes);
 }
 
@@ -296,7 +297,7 @@ ImportedScenario import_deepspeed(const ImportRequest& request) {
   for (const ImportFile& file : request.files)
     if (file.name.ends_with(".json"))
       return scenario_of_deepspeed(Config(read_config(file.text, file.name)),
-                                   TrainerArguments(request), request.machine, {});
+                                   TrainerArguments(request), request, {});
   throw InputError(Problem{.file = request.files.front().name,
                            .pointer = {},
                            .problem = "is no configuration of DeepSpeed: its name does not end in "

@@ -4,13 +4,14 @@
 
 #include "scenarios/import/training/config.hpp"
 #include "scenarios/import/training/trainer_arguments.hpp"
+#include "scenarios/import/training/training_format.hpp"
 
 namespace trainyard {
 
 // `sizes` are what another file states of the launch; those of the script stand where it states
 // none. Throws InputError.
 [[nodiscard]] ImportedScenario scenario_of_deepspeed(Config config, TrainerArguments arguments,
-                                                     const LaunchMachine& machine,
+                                                     const ImportRequest& request,
                                                      const LaunchedSizes& sizes);
 
 }  // namespace trainyard

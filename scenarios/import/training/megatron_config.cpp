@@ -174,6 +174,24 @@ constexpr auto kOnByDefault = std::to_array<std::string_view>(
     {"apply_rope_fusion", "bias_dropout_fusion", "gradient_accumulation_fusion",
      "masked_softmax_fusion", "moe_grouped_gemm", "persist_layer_norm"});
 
+// A recipe of Megatron-Bridge (training/mixed_precision.py), which a file may name in place of its
+// settings.
+struct NamedPrecision {
+  std::string_view name;
+  std::string_view type;
+  std::string_view format;  // argument for formats of fewer bits; empty: none
+  std::string_view recipe;
+  bool gathers;  // whether weights are kept and gathered in fp8
+};
+constexpr auto kPrecisions = std::to_array<NamedPrecision>(
+    {{"bf16_mixed", "bf16", "", "", false},
+     {"fp16_mixed", "fp16", "", "", false},
+     {"bf16_with_fp8_delayed_scaling_mixed", "bf16", "fp8", "delayed", true},
+     {"bf16_with_fp8_current_scaling_mixed", "bf16", "fp8", "tensorwise", true},
+     {"bf16_with_fp8_subchannel_scaling_mixed", "bf16", "fp8", "blockwise", false},
+     {"bf16_with_mxfp8_mixed", "bf16", "fp8", "mxfp8", true},
+     {"bf16_with_nvfp4_mixed", "bf16", "fp4", "", false}});
+
 // The last part of a path.
 std::string key_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
@@ -232,9 +250,10 @@ class Settings {
     });
   }
 
-  // A section holds the values directly below it.
+  // A section holds the values directly below it. A value in place of a section has its name.
   void add_section(std::string_view section) {
     for (const std::string& path : config_.paths()) {
+      if (path == section) set(key_of(path), text_of(config_.raw(path)), config_.place(path));
       if (!section.empty() && !path.starts_with(std::string(section) + ".")) continue;
       std::string at = path;
       if (at.ends_with("._target_")) at.resize(at.size() - 9);  // an object of Python
@@ -274,17 +293,19 @@ class Settings {
     if (!value("type").empty()) values_.emplace("tokenizer_type", value("type"));
     if (value("name") == "distributed_fused_adam") {
       values_["use_distributed_optimizer"] = "True";
-      values_["overlap_grad_reduce"] = value("overlap_grad_sync");
-      values_["overlap_param_gather"] = value("overlap_param_sync");
+      // The defaults are those of Apex's DistributedFusedAdam.
+      values_["overlap_grad_reduce"] = is("overlap_grad_sync", "False") ? "False" : "True";
+      values_["overlap_param_gather"] = is("overlap_param_sync", "True") ? "True" : "False";
     }
     if (is("normalization", "rmsnorm")) values_["normalization"] = "RMSNorm";
     derive_overlap();
     // Keys that are translated here are removed, so that Launch does not list them as not looked
     // at.
     for (const char* derived :
-         {"type", "name", "bias", "precision", "overlap_grad_sync", "overlap_param_sync",
-          "gated_linear_unit", "activation", "share_embeddings_and_output_weights",
-          "check_for_nan_in_grad", "grad_reduce_in_fp32", "add_position_embedding"})
+         {"type", "name", "bias", "precision", "mixed_precision", "overlap_grad_sync",
+          "overlap_param_sync", "gated_linear_unit", "activation",
+          "share_embeddings_and_output_weights", "check_for_nan_in_grad", "grad_reduce_in_fp32",
+          "add_position_embedding"})
       values_.erase(derived);
     for (const std::string_view key : kOnByDefault) {
       if (is(std::string(key), "False"))
@@ -305,6 +326,7 @@ class Settings {
 
   // NeMo names a precision in one word: bf16, "bf16-mixed", 16.
   void derive_precision() {
+    if (!value("mixed_precision").empty()) derive_named_precision();
     const std::string precision = value("precision");
     if (precision.starts_with("bf16") && value("bf16").empty()) values_["bf16"] = "True";
     if (precision.starts_with("16") && value("fp16").empty()) values_["fp16"] = "True";
@@ -312,6 +334,33 @@ class Settings {
     // keys as a format.
     if (is("fp8", "False")) values_.erase("fp8");
     if (is("fp4", "False")) values_.erase("fp4");
+  }
+
+  // A named recipe overrides what other sections say.
+  void derive_named_precision() {
+    std::string name = value("mixed_precision");
+    std::ranges::replace(name, '-', '_');
+    const auto row = std::ranges::find(kPrecisions, name, &NamedPrecision::name);
+    if (row == kPrecisions.end()) {
+      std::string known;
+      for (const NamedPrecision& one : kPrecisions)
+        known += (known.empty() ? "" : ", ") + std::string(one.name);
+      config_.refuse("mixed_precision", fmt::format("is \"{}\"", value("mixed_precision")),
+                     "it may be a section with bf16, fp8 and the like, or one of " + known);
+    }
+    const bool bf16 = row->type == "bf16";
+    values_["bf16"] = bf16 ? "True" : "False";
+    values_["fp16"] = bf16 ? "False" : "True";
+    values_["grad_reduce_in_fp32"] = bf16 ? "True" : "False";
+    for (const char* format : {"fp8", "fp8_recipe", "fp8_param", "fp8_param_gather", "fp4"})
+      values_.erase(format);
+    if (row->format.empty()) return;
+    values_[std::string(row->format)] = "True";
+    if (!row->recipe.empty()) values_["fp8_recipe"] = row->recipe;
+    if (row->gathers) values_["fp8_param_gather"] = "True";
+    if (row->recipe == "tensorwise")
+      assumed_.push_back(fmt::format(
+          "every layer computes in fp8, although {} keeps the first and the last in bf16", name));
   }
 
   void derive_activation() {

@@ -9,6 +9,7 @@
 
 #include "scenarios/import/training/scenario_draft.hpp"
 #include "scenarios/import/training/training_format.hpp"
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -231,7 +232,10 @@ class Titan {
         config_.get("parallelism.pipeline_parallel_last_stage_less_layers", 1);
     // All settings are read before, so that none of them counts as not looked at.
     if (pipeline_ == 1) return;
-    const auto row = std::ranges::find(kSchedules, name, &PipelineSchedule::name);
+    // torch.distributed.pipelining compares the names in lower case.
+    const auto row = std::ranges::find_if(kSchedules, [&](const PipelineSchedule& one) {
+      return lower_case(one.name) == lower_case(name);
+    });
     if (row == kSchedules.end())
       config_.refuse(path, fmt::format("is \"{}\", which is not simulated", name),
                      "simulated are " + names_of(kSchedules, [](const auto& one) {
@@ -315,14 +319,23 @@ class Titan {
     t["sequence_length"] = machine_.sequence.value_or(config_.size("training.seq_len", 2048));
     add_precision();
     t["attention"] = "flash";
-    const bool compiles = config_.has("compile.enable") ? config_.on("compile.enable")
-                                                        : config_.on("training.compile");
-    t["compiled"] = compiles;
-    (void)config_.texts("compile.components");
+    add_compilation();
     t["gradient_clipping"] = config_.number("training.max_norm").value_or(1.0) > 0.0;
     add_optimizer();
     if (config_.on("training.enable_cpu_offload"))
       draft_.offload = {{"optimizer", "cpu"}, {"weights", true}};
+  }
+
+  // The whole is compiled, or only the components that the file lists.
+  void add_compilation() {
+    const bool compiles = config_.has("compile.enable") ? config_.on("compile.enable")
+                                                        : config_.on("training.compile");
+    const std::vector<std::string> components = config_.texts("compile.components");
+    const bool model = !config_.has("compile.components") ||
+                       std::ranges::find(components, "model") != components.end();
+    draft_.training["compiled"] = compiles && model;
+    if (compiles && !model)
+      draft_.assume("compilation has no effect: compile.components does not name the model");
   }
 
   // `whole` is the type of the stored weights, `narrow` the one to compute in. FSDP casts to it, so

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "scenarios/import/job_shape.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -14,64 +15,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Prefixes of arguments that do not affect the time and memory of a step.
-constexpr auto kTrainerWithoutCost = std::to_array<std::string_view>({"adam_",
-                                                                      "cache_dir",
-                                                                      "config_file",
-                                                                      "config_overrides",
-                                                                      "data",
-                                                                      "ddp_timeout",
-                                                                      "deepspeed",
-                                                                      "disable_tqdm",
-                                                                      "do_",
-                                                                      "eval_",
-                                                                      "evaluation_",
-                                                                      "hub_",
-                                                                      "include",
-                                                                      "hostfile",
-                                                                      "learning_rate",
-                                                                      "load_best",
-                                                                      "local_rank",
-                                                                      "logging_",
-                                                                      "log_",
-                                                                      "lora_alpha",
-                                                                      "lora_dropout",
-                                                                      "low_cpu_mem",
-                                                                      "lr_",
-                                                                      "machine_rank",
-                                                                      "main_process",
-                                                                      "main_training",
-                                                                      "master_",
-                                                                      "max_eval",
-                                                                      "max_steps",
-                                                                      "max_train",
-                                                                      "metric_",
-                                                                      "node_rank",
-                                                                      "num_train",
-                                                                      "num_workers",
-                                                                      "output_dir",
-                                                                      "overwrite_",
-                                                                      "per_device_eval",
-                                                                      "preprocessing",
-                                                                      "push_to_hub",
-                                                                      "rdzv_",
-                                                                      "remove_unused",
-                                                                      "report_to",
-                                                                      "resume_",
-                                                                      "rope_scaling",
-                                                                      "run_name",
-                                                                      "save_",
-                                                                      "seed",
-                                                                      "streaming",
-                                                                      "token",
-                                                                      "trust_remote",
-                                                                      "use_fast",
-                                                                      "validation_",
-                                                                      "warmup_",
-                                                                      "weight_decay",
-                                                                      "template",
-                                                                      "prompt_template",
-                                                                      "packing_seed",
-                                                                      "logging"});
+constexpr auto kTrainerWithoutCost = std::to_array<std::string_view>(
+    {"adam_",         "cache_dir",     "config_file",     "config_overrides",
+     "data",          "ddp_timeout",   "deepspeed",       "disable_tqdm",
+     "do_",           "eval_",         "evaluation_",     "hostfile",
+     "hub_",          "learning_rate", "load_best",       "local_rank",
+     "logging_",      "log_",          "lora_alpha",      "lora_dropout",
+     "low_cpu_mem",   "lr_",           "machine_rank",    "main_process",
+     "main_training", "master_",       "max_eval",        "max_steps",
+     "max_train",     "metric_",       "node_rank",       "num_train",
+     "num_workers",   "output_dir",    "overwrite_",      "per_device_eval",
+     "preprocessing", "push_to_hub",   "rdzv_",           "remove_unused",
+     "report_to",     "resume_",       "rope_scaling",    "run_name",
+     "save_",         "seed",          "streaming",       "token",
+     "trust_remote",  "use_fast",      "validation_",     "warmup_",
+     "weight_decay",  "template",      "prompt_template", "packing_seed",
+     "logging"});
 
 // The script is the file that is no JSON, YAML or TOML.
 const ImportFile* script_of(const ImportRequest& request) {
@@ -139,6 +98,16 @@ LaunchedSizes TrainerArguments::sizes() {
   return {.hosts = first({"num_nodes", "nnodes", "num_machines"}),
           .per_host = first({"num_gpus", "nproc_per_node", "gpus_per_node"}),
           .world = first({"num_processes"})};
+}
+
+LaunchMachine TrainerArguments::machine(const ImportRequest& request) {
+  LaunchMachine machine = request.machine;
+  const ImportFile* script = script_of(request);
+  if (script == nullptr || machine.nodes) return machine;
+  machine.job = job_sizes(script->text, script->name, {.defined = request.defines});
+  // DeepSpeed's list of hosts and their GPUs is among these sizes.
+  (void)arguments_.text("include");
+  return machine;
 }
 
 void TrainerArguments::add_model(ScenarioDraft& draft, const LaunchMachine& machine) {
@@ -218,7 +187,11 @@ void TrainerArguments::add_optimizer(ScenarioDraft& draft) {
   }
 }
 
-void TrainerArguments::add_not_looked_at(ImportedScenario& made) const {
+void TrainerArguments::finish(ImportedScenario& made) const {
+  for (const std::string& sentence : arguments_.assumed()) {
+    made.assumed.push_back(sentence);
+    made.scenario["assumptions"].push_back(sentence);
+  }
   for (const std::string& name : arguments_.unread()) {
     const bool costs = std::ranges::none_of(
         kTrainerWithoutCost, [&](std::string_view prefix) { return name.starts_with(prefix); });

@@ -29,6 +29,9 @@ class TrainerArguments {
   [[nodiscard]] std::string precision();      // bf16, fp16 or fp32
   // The sizes of the launcher's options in the script.
   [[nodiscard]] LaunchedSizes sizes();
+  // The machine of the request. Where it does not say how many nodes there are, it has the sizes
+  // of the job that the script launches.
+  [[nodiscard]] LaunchMachine machine(const ImportRequest& request);
 
   // Fill in the parts of the draft that the script determines: the model and its adapters,
   // and of the training the sequence, recomputation, the optimizer and attention. Throw InputError
@@ -36,8 +39,9 @@ class TrainerArguments {
   void add_model(ScenarioDraft& draft, const LaunchMachine& machine);
   void add_training(ScenarioDraft& draft, const LaunchMachine& machine);
 
-  // Appends the arguments that no function has read and that may matter.
-  void add_not_looked_at(ImportedScenario& made) const;
+  // Appends the arguments that no function has read and that may matter, and what the script leaves
+  // open of those that were read.
+  void finish(ImportedScenario& made) const;
 
  private:
   void add_optimizer(ScenarioDraft& draft);

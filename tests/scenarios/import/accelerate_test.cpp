@@ -88,6 +88,28 @@ TEST(Accelerate, OtherKindsOfRunsAreRead) {
   expect_runs(scenario_of(zero));
 }
 
+// Is the precision of a run on DeepSpeed that of the file, or else of the script?
+TEST(Accelerate, ThePrecisionOfDeepSpeedComesFromTheFileOrTheScript) {
+  const auto with = [](const std::string& line) {
+    return changed("accelerate/deepspeed.yaml", "mixed_precision: bf16\n", line);
+  };
+  const auto imported = [&](const std::string& line) {
+    return import_accelerate(
+        {.files = {with(line), shipped(kScript)}, .machine = {.node = "dgx_h100"}});
+  };
+  for (const char* open : {"", "mixed_precision: no\n", "mixed_precision: 'no'\n"})
+    EXPECT_EQ(imported(open).scenario["training"]["precision"], "bf16") << open;
+  const ImportedScenario fp8 = imported("mixed_precision: fp8\n");
+  EXPECT_EQ(fp8.scenario["training"]["precision"], "bf16");
+  EXPECT_EQ(fp8.scenario["training"]["recipe"], "fp8_cached");
+  EXPECT_THAT(fp8.assumed, testing::Contains("fp8 products have the bytes of Transformer Engine"));
+  expect_runs(scenario_of(fp8));
+  EXPECT_THAT(refusal(with("mixed_precision: fp16\n"), shipped(kScript)),
+              HasSubstr("mixed_precision is fp16, but accelerate/train.sh says --bf16"));
+  EXPECT_THAT(refusal(with("mixed_precision: int8\n"), shipped(kScript)),
+              HasSubstr("mixed_precision is \"int8\" (it may be no, fp16, bf16 or fp8)"));
+}
+
 // Is a configuration of DeepSpeed in a file of its own read?
 TEST(Accelerate, AFileOfDeepSpeedIsRead) {
   const ImportFile names = changed("accelerate/deepspeed.yaml", "  zero_stage: 3",

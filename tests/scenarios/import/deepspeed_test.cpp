@@ -168,6 +168,28 @@ TEST(DeepSpeed, ContradictionsAreRefusedWithBothValues) {
               HasSubstr("train_batch_size is 60, no multiple of 4 x 8 replicas"));
 }
 
+// Are the hosts and GPUs read that the launcher's --include lists?
+TEST(DeepSpeed, TheListedGpusAreTheCluster) {
+  const auto imported = [](const std::string& sizes, const LaunchMachine& machine) {
+    return import_deepspeed(
+        {.files = {shipped(kZero3),
+                   changed(kScript, "--num_nodes 2 --num_gpus 8 --hostfile hosts.txt", sizes)},
+         .machine = machine});
+  };
+  const ImportedScenario local = imported("--include localhost:0,1,2,3", {.node = "dgx_a100_80gb"});
+  EXPECT_EQ(scenario_of(local).plan.world(), 4);
+  EXPECT_EQ(local.scenario["cluster"]["nodes"], 1);
+  EXPECT_THAT(local.not_looked_at, ElementsAre("--a-new-flag"));
+  EXPECT_EQ(scenario_of(imported("--include a:0,1@b:0,1", {.node = "dgx_a100_80gb"})).plan.world(),
+            4);
+  EXPECT_THAT(imported("--include a:0,1", {.node = "dgx_a100_80gb", .nodes = 2}).not_looked_at,
+              ElementsAre("--a-new-flag", "--include"));
+  EXPECT_THAT(
+      refusal(shipped(kZero3), changed(kScript, "--num_nodes 2 --num_gpus 8 --hostfile hosts.txt",
+                                       "--include $HOSTS")),
+      HasSubstr("--include is \"$HOSTS\", which only the shell could work out"));
+}
+
 // Is what is missing or wrong refused?
 TEST(DeepSpeed, WhatIsMissingIsRefused) {
   EXPECT_THAT(refusal(shipped(kZero3), changed(kScript, "--max_seq_length 4096", "")),

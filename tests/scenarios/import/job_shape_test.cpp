@@ -195,6 +195,38 @@ TEST(JobShape, CallsAreFoundWhereverAShellFindsThem) {
               ElementsAre("torchrun:train.py"));
 }
 
+// Does a # in quotes belong to its word, and does one after them begin a comment?
+TEST(JobShape, ANumberSignInQuotesBeginsNoComment) {
+  const auto numbers = [](const std::string& text) {
+    return numbers_of(job_shape(text, "job.sh"));
+  };
+  const std::string sizes = " --nnodes 4 --nproc_per_node 8 train.py";
+  EXPECT_EQ(numbers("torchrun --log_dir \"logs/run #2\"" + sizes), Numbers(4, 8, 0));
+  EXPECT_EQ(numbers("torchrun --log_dir 'a \" #2' \\\n" + sizes), Numbers(4, 8, 0));
+  EXPECT_EQ(numbers("torchrun --log_dir \"a \\\" #2\"" + sizes), Numbers(4, 8, 0));
+  EXPECT_EQ(numbers("torchrun --log_dir it\\'s" + sizes + " # 'a' --nnodes 2"), Numbers(4, 8, 0));
+  // What a script passes to another shell has comments of its own.
+  EXPECT_EQ(numbers("srun bash -c '\n# torchrun --nnodes 2 a.py\ntorchrun" + sizes +
+                    "\n' # a note\n# torchrun --nnodes 3 b.py\n"),
+            Numbers(4, 8, 0));
+  EXPECT_EQ(numbers("#SBATCH --comment=\"run #2\" --nodes=3 # --nodes=5\nsrun -n 24 a.out\n"),
+            Numbers(3, 8, 24));
+}
+
+// Is it said which value holds where branches of a script set several, and the job changes by it?
+TEST(JobShape, TheLastOfSeveralBranchesHoldsAndIsSaid) {
+  const std::string text =
+      "if [ -n \"$SMALL\" ]; then\n  NODES=2\n  PORT=1\nelse\n  NODES=16\n  PORT=2\nfi\n"
+      "torchrun --nnodes $NODES --nproc_per_node 8 --master_port $PORT train.py\n";
+  const JobShape shape = job_shape(text, "job.sh");
+  EXPECT_EQ(numbers_of(shape), Numbers(16, 8, 0));
+  EXPECT_THAT(shape.assumed, ElementsAre("NODES is 2 in line 2 and 16 in line 5: the last one "
+                                         "holds, say which with --define NODES=VALUE"));
+  const JobShape small = job_shape(text, "job.sh", {.defined = {{"NODES", "2"}}});
+  EXPECT_EQ(numbers_of(small), Numbers(2, 8, 0));
+  EXPECT_THAT(small.assumed, IsEmpty());
+}
+
 // Are sums and products of whole numbers computed, and nothing else?
 TEST(JobShape, ExpressionsOfWholeNumbersAreComputed) {
   const std::map<std::string, std::string> names = {

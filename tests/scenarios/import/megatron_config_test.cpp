@@ -129,6 +129,62 @@ TEST(MegatronConfig, LayoutsPrecisionsAndMomentsAreRead) {
   EXPECT_EQ(made.scenario["training"]["optimizer"], "adam_16bit_moments");
 }
 
+// Is the name of a recipe of Megatron-Bridge read in place of its settings?
+TEST(MegatronConfig, ARecipeOfPrecisionMayBeNamed) {
+  const auto named = [](const std::string& name) {
+    ImportFile file = shipped(kBridge);
+    const std::size_t begin = file.text.find("mixed_precision:\n");
+    file.text.replace(begin, file.text.find("\nmodel:", begin) - begin, "mixed_precision: " + name);
+    return file;
+  };
+  const auto imported = [&](const std::string& name) {
+    return nemo(named(name), {.node = "dgx_h100", .nodes = 8});
+  };
+  const auto training = [&](const std::string& name) {
+    return imported(name).scenario["training"];
+  };
+  EXPECT_FALSE(training("bf16_mixed").contains("recipe"));
+  EXPECT_EQ(training("bf16_mixed")["precision"], "bf16");
+  EXPECT_EQ(training("bf16_mixed")["gradient_precision"], "fp32");
+  EXPECT_EQ(training("fp16-mixed")["precision"], "fp16");
+  EXPECT_EQ(training("bf16_with_fp8_delayed_scaling_mixed")["recipe"], "fp8");
+  EXPECT_EQ(training("bf16_with_fp8_subchannel_scaling_mixed")["recipe"], "fp8_cached");
+  EXPECT_EQ(training("bf16_with_mxfp8_mixed")["recipe"], "fp8");
+  EXPECT_EQ(training("bf16_with_nvfp4_mixed")["recipe"], "nvfp4");
+  const ImportedScenario current = imported("bf16_with_fp8_current_scaling_mixed");
+  EXPECT_EQ(current.scenario["training"]["recipe"], "fp8");
+  EXPECT_THAT(current.assumed,
+              testing::Contains("every layer computes in fp8, although "
+                                "bf16_with_fp8_current_scaling_mixed keeps the first and the last "
+                                "in bf16"));
+  EXPECT_THAT(current.not_looked_at, ElementsAre("model.cross_entropy_fusion_impl"));
+  EXPECT_THAT(test::refusal(import_nemo, {.files = {named("bf16_with_int8")},
+                                          .machine = {.node = "dgx_h100", .nodes = 8}}),
+              HasSubstr("mixed_precision is \"bf16_with_int8\" (it may be a section with bf16, fp8 "
+                        "and the like, or one of bf16_mixed, fp16_mixed, "));
+}
+
+// Is a value in place of another section listed, which nothing reads?
+TEST(MegatronConfig, AValueInPlaceOfASectionIsListed) {
+  EXPECT_THAT(nemo(changed(kBridge, "mixed_precision:\n", "comm_overlap: some\nmixed_precision:\n"),
+                   {.node = "dgx_h100", .nodes = 8})
+                  .not_looked_at,
+              testing::Contains("comm_overlap"));
+}
+
+// Does Apex's optimizer overlap the reductions alone where a file does not say?
+TEST(MegatronConfig, TheOverlapsOfNemo1HaveTheDefaultsOfApex) {
+  ImportFile file = changed("nemo/nemo1_gpt.yaml", "${multiply:4, ${.hidden_size}}", "16384");
+  const auto overlaps = [&] {
+    const Parallelism p = scenario_of(nemo(file, {.node = "dgx_a100_80gb"})).plan.parallelism;
+    return std::pair(p.overlap_grad_reduce, p.overlap_param_gather);
+  };
+  EXPECT_EQ(overlaps(), std::pair(true, true));
+  for (const std::string line : {"    overlap_grad_sync: True\n", "    overlap_param_sync: True\n"})
+    file.text.erase(file.text.find(line), line.size());
+  EXPECT_EQ(overlaps(), std::pair(true, false));
+}
+
 // Is a recipe of NeMo 2 read, with its experts?
 TEST(MegatronConfig, ARecipeOfNemo2GivesItsScenario) {
   const ImportedScenario made = nemo(shipped("nemo/nemo2_mixtral.yaml"), {.node = "dgx_h100"});

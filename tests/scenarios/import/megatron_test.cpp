@@ -1,6 +1,7 @@
 // Scenarios from launches of Megatron-LM, against the scenarios that a person would write.
 #include "scenarios/import/megatron.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -317,6 +318,73 @@ TEST(Megatron, DefaultsNestAndPrintedDotsAreNoSettings) {
   EXPECT_EQ(launch.scenario["parallelism"]["tensor"], 4);
 }
 
+// Is the exchange of context parallelism read from a list, which must have one for all layers?
+TEST(Megatron, TheExchangeOfContextParallelismMayBeAList) {
+  const auto log = [](const std::string& context, const std::string& exchange) {
+    std::string text;
+    for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{
+             {"num_layers", "4"},
+             {"hidden_size", "1024"},
+             {"num_attention_heads", "8"},
+             {"seq_length", "512"},
+             {"micro_batch_size", "1"},
+             {"vocab_size", "32000"},
+             {"context_parallel_size", context},
+             {"cp_comm_type", exchange}})
+      text += "  " + name + " ...................... " + value + "\n";
+    return text;
+  };
+  for (const char* exchange : {"['a2a']", "['a2a', 'a2a']", "a2a"})
+    EXPECT_EQ(launch_of(log("2", exchange)).scenario["parallelism"]["context_exchange"], "a2a");
+  EXPECT_THAT(refusal(log("2", "['p2p', 'a2a']")),
+              HasSubstr("--cp-comm-type is \"['p2p', 'a2a']\" (it may be p2p, all_gather, a2a or "
+                        "a2a+p2p, the same for all layers)"));
+  EXPECT_THAT(refusal(kSmall + std::string("--context-parallel-size 2 --cp-comm-type p2p a2a")),
+              HasSubstr("--cp-comm-type is \"p2p a2a\""));
+  const ImportedScenario alone = launch_of(log("1", "['p2p']"));
+  EXPECT_FALSE(alone.scenario["parallelism"].contains("context_exchange"));
+  EXPECT_THAT(alone.not_looked_at, testing::IsEmpty());
+}
+
+// Are all kinds of positions read, and those that are not simulated refused?
+TEST(Megatron, EveryKindOfPositionIsReadOrRefused) {
+  const auto positions = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["model"]["positions"];
+  };
+  EXPECT_EQ(positions(""), "learned");
+  EXPECT_EQ(positions("--use-rotary-position-embeddings"), "rotary");
+  const std::string flag = "--position-embedding-type ";
+  EXPECT_EQ(positions(flag + "learned_absolute"), "learned");
+  for (const char* rotary : {"rope", "mrope", "yarn"})
+    EXPECT_EQ(positions(flag + rotary), "rotary");
+  EXPECT_EQ(positions(flag + "none"), "none");
+  EXPECT_THAT(refusal(kSmall + flag + "relative"),
+              HasSubstr("--position-embedding-type is \"relative\" (it may be learned_absolute, "
+                        "rope, mrope, yarn or none)"));
+}
+
+// Are the microbatches of a group read by the name of the flag, and by that in a log?
+TEST(Megatron, TheMicrobatchesOfAGroupAreReadByBothNames) {
+  for (const char* name : {"--microbatch-group-size-per-virtual-pipeline-stage",
+                           "--microbatch-group-size-per-vp-stage"})
+    EXPECT_EQ(launch_of(kSmall + fmt::format("--pipeline-model-parallel-size 2 "
+                                             "--num-layers-per-virtual-pipeline-stage 1 {} 4",
+                                             name))
+                  .scenario["parallelism"]["microbatch_group_size"],
+              4)
+        << name;
+}
+
+// Is an optimizer that is not simulated named?
+TEST(Megatron, AnotherOptimizerCostsAsMuchAsAdam) {
+  const std::string sentence = "the optimizer costs as much as Adam, although it is lion";
+  EXPECT_THAT(launch_of(std::string(kSmall) + "--optimizer lion").assumed,
+              testing::Contains(sentence));
+  for (const char* known : {"adam", "sgd", "muon"})
+    EXPECT_THAT(launch_of(std::string(kSmall) + "--optimizer " + known).assumed,
+                testing::Not(testing::Contains(HasSubstr("costs as much as Adam"))));
+}
+
 // Does an error name the missing or wrong argument?
 TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
   EXPECT_THAT(refusal("echo hello"), HasSubstr("run.sh: holds no argument of a launch"));
@@ -353,6 +421,36 @@ TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   const ImportedScenario launch = launch_of(script);
   EXPECT_EQ(launch.scenario["model"]["layers"], 4);
   EXPECT_EQ(launch.not_looked_at.size(), 1U);
+}
+
+// Is it said which value holds where branches of a script set several?
+TEST(Megatron, TheLastOfSeveralBranchesHoldsAndIsSaid) {
+  const std::string branches =
+      "if [ $SIZE = 7 ]; then\n  HIDDEN_SIZE=4096\n  NAME=small\n"
+      "elif [ $SIZE = 13 ]; then\n  HIDDEN_SIZE=5120\nelse\n  HIDDEN_SIZE=8192\n  NAME=large\nfi\n";
+  const std::string use = kSmall + std::string("--hidden-size $HIDDEN_SIZE --save $NAME\n");
+  const std::string sentence =
+      "HIDDEN_SIZE is 4096 in line 2, 5120 in line 5 and 8192 in line 7: the last one holds, say "
+      "which with --define HIDDEN_SIZE=VALUE";
+  const ImportedScenario launch = launch_of(branches + use);
+  EXPECT_EQ(launch.scenario["model"]["hidden"], 8192);
+  EXPECT_THAT(launch.assumed, testing::Contains(sentence));
+  EXPECT_THAT(launch.scenario["assumptions"], testing::Contains(sentence));
+  const auto silent = testing::Not(testing::Contains(HasSubstr("the last one holds")));
+  // Nothing of the scenario depends on the name of a folder.
+  EXPECT_THAT(launch_of(branches + "HIDDEN_SIZE=1024\n" + use).assumed, silent);
+  const ImportedScenario defined =
+      launch_of(branches + use, {.node = "dgx_h100", .nodes = 2}, {{"HIDDEN_SIZE", "5120"}});
+  EXPECT_EQ(defined.scenario["model"]["hidden"], 5120);
+  EXPECT_THAT(defined.assumed, silent);
+  EXPECT_THAT(launch_of("A=\"--bf16\"\nif true; then\n  A=\"$A --swiglu\"\nfi\n" +
+                        std::string(kSmall) + "$A\n")
+                  .assumed,
+              silent);
+  EXPECT_THAT(launch_of("A=\"--bf16\"\nif true; then\n  A=\"--bf16 --swiglu\"\nfi\n" +
+                        std::string(kSmall) + "$A\n")
+                  .assumed,
+              testing::Contains(HasSubstr("A is --bf16 in line 1 and --bf16 --swiglu in line 3")));
 }
 
 // Can a variable have itself as default?

@@ -1,4 +1,5 @@
 // Clusters from descriptions that real servers print of themselves.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -341,12 +342,37 @@ TEST(ImportTopoMatrix, NicsByTheirDriversNamesAndTheirRate) {
               testing::Contains("all 2 NICs join the fabric at 200 Gb/s, 23.5 GB/s of it usable"));
 }
 
-// Do numbers that are not finite count as missing?
-TEST(ImportNcclXml, NumbersThatAreNoneCountAsMissing) {
-  std::string text(kMinimal);
-  const std::size_t speed = text.find("400000");
-  text.replace(speed, 6, "1e999");
-  EXPECT_DOUBLE_EQ(from_nccl_xml(text, "f.xml").ports.at(0), 1.25e9);
+// Is a number that cannot be refused with its place, and only a missing one taken as the default?
+TEST(ImportNcclXml, NumbersThatCannotBeAreRefused) {
+  const auto changed = [](const std::string& from, const std::string& to) {
+    std::string text(kMinimal);
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const auto refusal = [&](const std::string& from, const std::string& to) -> std::string {
+    try {
+      (void)from_nccl_xml(changed(from, to), "f.xml");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "taken";
+  };
+  for (const char* count : {"abc", "-3", "99999999999999", "18 links"})
+    EXPECT_THAT(
+        refusal("count=\"18\"", fmt::format("count=\"{}\"", count)),
+        HasSubstr(fmt::format(
+            "f.xml: line 8: count of <nvlink> is \"{}\", no number from 0 to 1000000", count)));
+  for (const char* speed : {"nan", "1e999", "-2"})
+    EXPECT_THAT(refusal("400000", speed),
+                HasSubstr(fmt::format("line 11: speed of <net> is \"{}\"", speed)));
+  const auto first_port = [&](const std::string& from, const std::string& to) {
+    return from_nccl_xml(changed(from, to), "f.xml").ports.at(0);
+  };
+  EXPECT_DOUBLE_EQ(first_port("speed=\"400000\"", ""), 1.25e9);
+  EXPECT_DOUBLE_EQ(first_port("400000", "-1"), 1.25e9);
+  // A GPU without links is joined to nothing but its PCIe switch, which has a NIC and a CPU, too.
+  EXPECT_EQ(from_nccl_xml(kMinimal, "f.xml").wires.size(), 4U);
+  EXPECT_EQ(from_nccl_xml(changed("count=\"18\"", "count=\"0\""), "f.xml").wires.size(), 3U);
 }
 
 }  // namespace

@@ -146,6 +146,40 @@ TEST(Torchtitan, MixedPrecisionBesideTensorRanksNeedsFsdp) {
               IsEmpty());
 }
 
+// Is the model compiled only where the components of the compilation hold it?
+TEST(Torchtitan, CompilationOfTheLossAloneLeavesTheModel) {
+  const auto imported = [](const std::string& components) {
+    const ImportFile file{.name = "t.toml",
+                          .text =
+                              "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[compile]\n"
+                              "enable = true\n" +
+                              components};
+    return titan(file, {.node = "dgx_h100", .nodes = 1});
+  };
+  const std::string sentence =
+      "compilation has no effect: compile.components does not name the model";
+  for (const char* both : {"", "components = [\"model\", \"loss\"]\n"}) {
+    EXPECT_EQ(imported(both).scenario["training"]["compiled"], true) << both;
+    EXPECT_THAT(imported(both).assumed, Not(Contains(sentence))) << both;
+  }
+  const ImportedScenario loss = imported("components = [\"loss\"]\n");
+  EXPECT_EQ(loss.scenario["training"]["compiled"], false);
+  EXPECT_THAT(loss.assumed, Contains(sentence));
+}
+
+// May the name of a pipeline's schedule have any case, as for torch.distributed?
+TEST(Torchtitan, NamesOfSchedulesHaveAnyCase) {
+  for (const char* name : {"Interleaved1F1B", "interleaved1f1b"})
+    EXPECT_EQ(titan({.name = "t.toml",
+                     .text = fmt::format("[model]\nname = \"llama3\"\nflavor = \"8B\"\n"
+                                         "[parallelism]\npipeline_parallel_degree = 4\n"
+                                         "pipeline_parallel_schedule = \"{}\"\n",
+                                         name)},
+                    {.node = "dgx_h100", .nodes = 1})
+                  .scenario["parallelism"]["schedule"],
+              "interleaved_1f1b");
+}
+
 // Do the tensor ranks divide the experts where there is no expert parallelism? The experts' own
 // degree has an effect beside expert parallelism only.
 TEST(Torchtitan, WithoutExpertParallelismTheTensorRanksDivideTheExperts) {
