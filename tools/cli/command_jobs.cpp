@@ -47,7 +47,8 @@ void add_jobs(CLI::App& app, Action& action) {
       ->add_option("file", choice->file.file, "File with a cluster and jobs (see scenarios/jobs/)")
       ->required()
       ->type_name("FILE");
-  add_set_option(*command, choice->file.sets);
+  add_set_option(*command, choice->file.sets)
+      ->description("Change a field of the file: --set jobs.0.start=100ms (repeatable)");
   command
       ->add_option("--shift", choice->shift,
                    "Look for better starts: try this many for each job but the first")

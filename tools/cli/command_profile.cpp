@@ -307,7 +307,8 @@ void add_judge(CLI::App& profile, const SharedChoice& choice, Action& action) {
   command->add_flag("--markdown", choice->markdown, "Print a table in Markdown");
   command->footer(
       "Example:\n  trainyard profile judge my_gemm.csv --gpu h200\n"
-      "  trainyard profile judge measured/kernels --hold-out 0.2");
+      "  trainyard profile judge MEASURED/kernels --hold-out 0.2\n"
+      "MEASURED stands for your folder of measurements.");
   command->callback([choice, &action] { action = [choice] { return judge_model(*choice); }; });
 }
 
@@ -336,8 +337,9 @@ void add_profile(CLI::App& app, Action& action) {
   add_files_commands(*profile, choice, action);
   add_judge(*profile, choice, action);
   profile->footer(
-      "Example:\n  trainyard profile judge measured/kernels --hold-out 0.2\n"
-      "  trainyard profile merge h200_rows.json --gpu h200 -o my_h200.json");
+      "Example:\n  trainyard profile judge MEASURED/kernels --hold-out 0.2\n"
+      "  trainyard profile merge h200_rows.json --gpu h200 -o my_h200.json\n"
+      "MEASURED stands for your folder of measurements.");
 }
 
 }  // namespace trainyard

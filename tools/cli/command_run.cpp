@@ -278,7 +278,8 @@ void add_run_outputs(CLI::App& command, RunChoice& choice) {
   folder("--tables", outputs.csv, "Write every table as CSV into this folder");
   add_output_file(command, "--html", outputs.html,
                   "Write a page: timeline, memory, links, critical path, what would help");
-  add_output_file(command, "--svg", outputs.svg, "Write what each stage computes when as SVG");
+  add_output_file(command, "--svg", outputs.svg,
+                  "Write a chart of what each stage computes over time, as SVG");
   add_output_file(command, "--trace", outputs.trace,
                   "Write a Chrome trace (.json or .json.gz) or, for many ranks, one in Perfetto's "
                   "own format (.pftrace)");

@@ -300,12 +300,11 @@ void add_validate(CLI::App& app, Action& action) {
   add_output_options(*command, *choice);
   command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
   command->footer(
-      "Example:\n  trainyard validate tools/studies/validate/data/published.json --group-by "
-      "gpu,scale\n"
+      "Example:\n  trainyard validate tests/measured/published_runs.json --group-by gpu,scale\n"
       "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"
       "  trainyard validate my_runs.json --scenarios made --svg scatter.svg --cache answers.jsonl\n"
-      "  trainyard validate measured/collectives/h100_sxm.csv measured/collectives/logs/*.json\n"
-      "  trainyard validate measured/memory.json");
+      "  trainyard validate MEASURED/collectives/h100_sxm.csv MEASURED/memory.json\n"
+      "MEASURED stands for your folder of measurements.");
   command->callback([choice, &action] {
     action = [choice] {
       if (!choice->against.empty()) return compare_with_traces(*choice);
