@@ -1,6 +1,7 @@
 // Does a page show what the program prints? Commands in blocks fenced as console ("$ ...") are run,
 // and the lines below each must be its output, to the letter. TRAINYARD_BLESS=1 (tools/bless)
 // rewrites the pages; the difference is then read before it is committed.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +160,33 @@ TEST(Accuracy, TheOverviewHasTheErrorsOfTheFit) {
           << "docs/accuracy/overview.md: " << line;
   }
   EXPECT_GE(rows, 15U);
+}
+
+// Does the page on uncertainty have the deviations that the program reads?
+TEST(Accuracy, ThePageOnUncertaintyHasTheFittedDeviations) {
+  const std::string page = read_file(Scratch::kTree / "docs/explanation/uncertainty.md");
+  const auto fitted = parse_unchecked_json(
+      read_file(Scratch::kTree / "models/uncertainty/steps.json"))["deviation"];
+  const auto shown = [&](const char* part) {
+    return fmt::format("{:.1f} %", 100.0 * fitted.at(part).get<double>());
+  };
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {"| software and settings", shown("software")},
+      {"| a framework without measured runs", shown("new_framework")},
+      {"| 8-bit GEMMs; 4-bit GEMMs", shown("gemms_8_bits") + "; " + shown("gemms_4_bits")},
+      {"| experts' kernels", shown("experts")},
+      {"| kernels of a GPU priced by another", shown("sibling_gpu")},
+      {"| kernels of a GPU known by its data sheet", shown("sheet_gpu")},
+      {"| collectives within a node; between nodes",
+       shown("collectives_within_nodes") + "; " + shown("collectives_between_nodes")},
+      {"| dispatch and combine of tokens", shown("dispatch")},
+      {"| the host", shown("host")}};
+  for (const auto& [part, deviation] : rows) {
+    const std::size_t at = page.find("\n" + part);
+    ASSERT_NE(at, std::string::npos) << part;
+    EXPECT_EQ(cells(page.substr(at + 1, page.find('\n', at + 1) - at - 1)).at(2), deviation)
+        << part;
+  }
 }
 
 // The keys of a JSON value, as docs/reference/result.md writes them: `[]` for every element, `NAME`
