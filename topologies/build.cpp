@@ -17,18 +17,17 @@
 
 namespace trainyard {
 
+const NodeSpec& node_at(const ClusterSpec& spec, std::uint32_t number) {
+  for (const OtherNodes& others : spec.others)
+    if (std::ranges::find(others.nodes, number) != others.nodes.end()) return others.node;
+  return spec.node;
+}
+
 namespace {
 
 // Pointers are relative to the cluster object; the caller puts the file and the path before them.
 [[noreturn]] void refuse(std::string pointer, std::string problem, std::string hint) {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
-}
-
-// Returns the description of a node by number, from `others` where it is listed there.
-const NodeSpec& node_at(const ClusterSpec& spec, std::uint32_t number) {
-  for (const OtherNodes& others : spec.others)
-    if (std::ranges::find(others.nodes, number) != others.nodes.end()) return others.node;
-  return spec.node;
 }
 
 // Nodes may differ in their parts and rates, but not in the numbers of GPUs and NICs.

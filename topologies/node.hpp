@@ -24,6 +24,8 @@ void change_nics(JsonObject object, NodeSpec& node);
 // them. REQUIRES: 1 <= gpus <= node.gpus.
 [[nodiscard]] NodeSpec part_of(NodeSpec node, std::uint32_t gpus);
 
+// Returns the description of a node by number, from `others` where it is listed there.
+[[nodiscard]] const NodeSpec& node_at(const ClusterSpec& spec, std::uint32_t number);
 // Returns the kind of a GPU of the node, by local index.
 [[nodiscard]] GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu);
 // Empties mixed_gpus where all its entries equal the cluster's usual GPU.

@@ -12,6 +12,7 @@
 #include "scenarios/reader/overrides.hpp"
 #include "sim/base/error.hpp"
 #include "topologies/cluster_reader.hpp"
+#include "topologies/node.hpp"
 
 namespace trainyard {
 
@@ -91,7 +92,7 @@ class JobsReader {
       return;
     }
     if (job.has("gpus")) {
-      place_on_part(document, jobs.cluster, spec.gpus, job);
+      place_on_part(document, jobs.cluster, spec, job);
     } else if (!document.contains("cluster")) {
       job.report("gpus", "is missing", "say how many GPUs the job needs");
     }
@@ -103,8 +104,9 @@ class JobsReader {
   }
 
   // The cluster of a job whose entry says how many GPUs it has: nodes of the common cluster.
-  static void place_on_part(Json& document, const ClusterSpec& cluster, std::uint32_t gpus,
+  static void place_on_part(Json& document, const ClusterSpec& cluster, const JobSpec& spec,
                             JsonObject& job) {
+    const std::uint32_t gpus = spec.gpus;
     if (gpus % cluster.node.gpus != 0 || cluster.custom) {
       job.report("gpus",
                  cluster.custom
@@ -116,12 +118,27 @@ class JobsReader {
     // Only the kind and the number of the nodes count here. Where they are, and with them the
     // fabric and the faults, follows from the placement on the common cluster.
     ClusterSpec part = cluster;
+    part.node = node_of(cluster, spec.placement);
     part.nodes = gpus / cluster.node.gpus;
     part.others.clear();
     part.faults.clear();
     part.fabric = {};
     part.sites.reset();
     document["cluster"] = to_json(part);
+  }
+
+  // The kind of the nodes that the placement names; the usual one where it names none. The
+  // simulation refuses a job that gets GPUs of another kind.
+  static const NodeSpec& node_of(const ClusterSpec& cluster, const PlacementSpec& placement) {
+    if (!names_gpus(placement) || placement.chosen.empty()) return cluster.node;
+    const std::uint32_t each = placement.kind == PlacementKind::Gpus ? cluster.node.gpus : 1;
+    return node_at(cluster, placement.chosen.front() / each);
+  }
+
+  static bool has_gpu(const ClusterSpec& cluster, const std::string& gpu) {
+    return cluster.node.gpu == gpu ||
+           std::ranges::any_of(cluster.others,
+                               [&](const OtherNodes& one) { return one.node.gpu == gpu; });
   }
 
   static std::vector<Override> changes_of(JsonObject& job) {
@@ -145,7 +162,7 @@ class JobsReader {
           fmt::format("its engine is \"{}\", and that of all jobs \"{}\"", engine, jobs.engine),
           fmt::format("set \"engine\": \"{}\" beside \"jobs\"", engine));
     const std::string& gpu = spec.scenario->cluster.node.gpu;
-    if (gpu != jobs.cluster.node.gpu)
+    if (!has_gpu(jobs.cluster, gpu))
       job.report("scenario",
                  fmt::format("its GPU is {}, and the cluster has {}", gpu, jobs.cluster.node.gpu),
                  "give \"gpus\", and the job takes nodes of the cluster");

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "models/power/prices.hpp"
@@ -92,12 +94,50 @@ std::vector<std::vector<std::uint32_t>> place(const Jobs& jobs, const Cluster& c
   return gpus;
 }
 
+using GpuKinds = std::map<std::string, std::size_t>;  // how many of each
+
+GpuKinds kinds_of(const Cluster& cluster, const std::vector<std::uint32_t>& gpus) {
+  const std::vector<GpuKind>& mixed = cluster.facts().mixed_gpus;
+  if (mixed.empty()) return {{cluster.facts().gpu, gpus.size()}};
+  GpuKinds kinds;
+  for (const std::uint32_t gpu : gpus) ++kinds[mixed.at(gpu).profile];
+  return kinds;
+}
+
+std::string to_text(const GpuKinds& kinds) {
+  std::vector<std::string> texts;
+  for (const auto& [kind, count] : kinds) texts.push_back(fmt::format("{} {}", count, kind));
+  return fmt::format("{}", fmt::join(texts, " and "));
+}
+
+// The precisions of a job, its memory and its price are checked on the GPUs of its scenario, so it
+// must run on GPUs of the same kinds.
+void check_kinds(const Jobs& jobs, std::size_t number, const Cluster& cluster,
+                 const std::vector<std::uint32_t>& gpus) {
+  const JobSpec& job = jobs.all[number];
+  if (!job.scenario) return;
+  const std::shared_ptr<const Cluster> own = shared_cluster(job.scenario->cluster);
+  std::vector<std::uint32_t> all(own->gpus().size());
+  std::iota(all.begin(), all.end(), 0U);
+  const GpuKinds described = kinds_of(*own, all);
+  const GpuKinds placed = kinds_of(cluster, gpus);
+  if (placed == described) return;
+  throw InputError(Problem{
+      .file = jobs.file,
+      .pointer = fmt::format("/jobs/{}/placement", number),
+      .problem = fmt::format("gives it {}, and its scenario is of {}", to_text(placed),
+                             to_text(described)),
+      .hint = "name nodes of one kind, such as {\"nodes\": [4, 5]}; a job on several kinds needs a "
+              "scenario with a cluster of its own"});
+}
+
 class JobsSimulation {
  public:
   JobsSimulation(const Jobs& jobs, const JobsOptions& options, Memo& memo)
       : jobs_(jobs), options_(options), memo_(memo), cluster_(shared_cluster(jobs.cluster)) {
     const std::vector<std::vector<std::uint32_t>> gpus = place(jobs, *cluster_);
     for (std::size_t number = 0; number < jobs_.all.size(); ++number) {
+      check_kinds(jobs_, number, *cluster_, gpus[number]);
       placed_.push_back(
           for_job(jobs_, number, "", [&] { return placed_job(jobs_.all[number], gpus[number]); }));
       share_work(number);
@@ -243,21 +283,29 @@ class JobsSimulation {
                                    result.alone_s) -
                        joules_of_others(job, result.alone_s);
     if (!job.spec->scenario) return result;
-    result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
-    result.gpu_hour_cost = gpu_hour_cost(*job.spec->scenario);
+    const Scenario& scenario = *job.spec->scenario;
+    result.tokens_per_step =
+        scenario_facts(scenario, *shared_cluster(scenario.cluster), false).tokens_per_step;
+    result.gpu_hour_cost = gpu_hour_cost(job);
     for (const MemoryPeak& peak :
          find_memory(played.run.view(), job.spec->scenario->plan.framework).peaks)
       result.peak_bytes = std::max(result.peak_bytes, peak.bytes);
     return result;
   }
 
-  // A job runs on GPUs of one kind, so its price is that of this kind.
-  [[nodiscard]] static std::optional<double> gpu_hour_cost(const Scenario& scenario) {
-    if (!scenario.power) return {};
-    const PowerSettings& power = *scenario.power;
-    if (const auto rent = price_of_gpu_hour(power, scenario.cluster.node.gpu)) return rent;
-    return capital_per_gpu_hour(
-        {.capital_per_gpu = power.capital_per_gpu, .capital_years = power.capital_years});
+  // The mean price of the job's GPUs, or else their capital.
+  [[nodiscard]] std::optional<double> gpu_hour_cost(const PlacedJob& job) const {
+    if (!job.spec->scenario->power) return {};
+    const PowerSettings& power = *job.spec->scenario->power;
+    double rent = 0.0;
+    for (const auto& [kind, count] : kinds_of(*cluster_, job.gpus)) {
+      const std::optional<double> price = price_of_gpu_hour(power, kind);
+      if (!price)
+        return capital_per_gpu_hour(
+            {.capital_per_gpu = power.capital_per_gpu, .capital_years = power.capital_years});
+      rent += *price * static_cast<double>(count);
+    }
+    return rent / static_cast<double>(job.gpus.size());
   }
 
   // Plays steps of the jobs together.

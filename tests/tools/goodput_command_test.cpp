@@ -50,6 +50,23 @@ TEST(GoodputCommand, WritesPhasesThatAddUpToTheWallTime) {
   EXPECT_EQ(test::lines_of(scratch.read("a.csv")).size(), 61U);
 }
 
+// Does `--price` win over the price of the block `power`, whose source is named?
+TEST(GoodputCommand, TakesThePriceOfTheScenario) {
+  const Scratch scratch;
+  const std::string command =
+      "trainyard goodput scenarios/goodput/llama3_8b_64xh100.json --days 1 --runs 4 "
+      "--set power.price_preset=aws_p5_on_demand ";
+  const Outcome own = scratch.sh(command + "--json a.json");
+  ASSERT_EQ(own.exit, 0) << own.err;
+  EXPECT_THAT(own.out, HasSubstr(" at 12.29 per GPU-hour\n            price preset: 12.29 USD"));
+  const Json json = parse_unchecked_json(scratch.read("a.json"));
+  EXPECT_NEAR(json["cost"], 12.29 * json["gpu_hours"].get<double>(), 1e-6);
+  EXPECT_EQ(json["gpu_hour_price"], 12.29);
+  const Outcome given = scratch.sh(command + "--price 2");
+  EXPECT_THAT(given.out, HasSubstr(" at 2 per GPU-hour\n"));
+  EXPECT_THAT(given.out, testing::Not(HasSubstr("price preset")));
+}
+
 // Twice the tokens take about twice the time, with as many failures a day.
 TEST(GoodputCommand, TakesTokensInPlaceOfDays) {
   const Scratch scratch;

@@ -43,6 +43,18 @@ TEST(SweepCommand, AddsTheGoodputOfSomeDays) {
   EXPECT_THAT(refused.err, HasSubstr("does not say what fails"));
 }
 
+// Does a run that goodput refuses leave the others their figures?
+TEST(SweepCommand, KeepsTheOthersWhereGoodputRefusesARun) {
+  const Scratch scratch;
+  const Outcome swept = scratch.sh(
+      "trainyard sweep scenarios/goodput/llama3_8b_64xh100.json --days 5 "
+      "--over reliability.checkpoint.interval='\"720 h\"','\"1 h\"' --csv runs.csv");
+  EXPECT_EQ(swept.exit, 2);
+  EXPECT_THAT(swept.out, HasSubstr("2 runs: 1 fit, 1 refused"));
+  EXPECT_THAT(swept.out, HasSubstr("an interval of 30 days is\n"));
+  EXPECT_THAT(swept.out, HasSubstr("goodput  tokens/GPU-h"));
+}
+
 // Does a killed and restarted sweep lose nothing and repeat nothing?
 TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;

@@ -38,15 +38,38 @@ struct SearchChoice {
 };
 
 // The best layouts by what they train in so many days with the failures of the scenario: the layout
-// that is quickest per step need not be the best. As many runs as the first layout needs.
-std::vector<Alternative> by_goodput(const SearchChoice& choice, const SearchResult& result) {
-  if (choice.objective != "goodput" || result.best.empty()) return {};
-  GoodputQuestion question{.days = choice.days};
+// that is quickest per step need not be the best. Layouts that goodput refuses come last.
+std::vector<VariantGoodput> by_goodput(const SearchChoice& choice, const SearchResult& result) {
+  if (choice.objective != "goodput") return {};
+  std::vector<NamedScenario> variants;
   for (const FoundLayout& found : result.best)
-    question.scenarios.push_back({layout_name(found.layout), load_variant(found.layout.variant)});
-  std::vector<Alternative> all = goodput_study(question).alternatives;
-  std::ranges::stable_sort(all, std::greater<>(), &Alternative::tokens_per_gpu_hour);
+    variants.push_back({layout_name(found.layout), load_variant(found.layout.variant)});
+  std::vector<VariantGoodput> all = goodput_of_variants(variants, choice.days);
+  std::ranges::stable_sort(all, std::greater<>(), [](const VariantGoodput& one) {
+    return one.figures.tokens_per_gpu_hour;
+  });
   return all;
+}
+
+nlohmann::ordered_json by_goodput_json(const std::vector<VariantGoodput>& all) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const VariantGoodput& one : all)
+    if (one.refused.empty())
+      json.push_back(alternatives_json({one.figures}).front());
+    else
+      json.push_back({{"name", one.figures.name}, {"refused", one.refused}});
+  return json;
+}
+
+std::string by_goodput_text(const std::vector<VariantGoodput>& all) {
+  std::vector<Alternative> known;
+  std::string refused;
+  for (const VariantGoodput& one : all)
+    if (one.refused.empty())
+      known.push_back(one.figures);
+    else
+      refused += wrapped(fmt::format("  refused: {}: {}", one.figures.name, one.refused), 4);
+  return alternative_table(known).text() + refused;
 }
 
 void check_objective(const SearchChoice& choice) {
@@ -92,14 +115,14 @@ Exit search_layouts(const SearchChoice& choice) {
        .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
-  const std::vector<Alternative> goodput = by_goodput(choice, result);
+  const std::vector<VariantGoodput> goodput = by_goodput(choice, result);
   nlohmann::ordered_json json = search_json(result, price);
-  if (!goodput.empty()) json["by_goodput"] = alternatives_json(goodput);
+  if (!goodput.empty()) json["by_goodput"] = by_goodput_json(goodput);
   if (!choice.json.empty()) write_file(choice.json, to_text(json));
   if (!choice.csv.empty()) write_file(choice.csv, search_csv(result, price));
   if (!choice.html.empty()) write_file(choice.html, search_page(result, price, choice.scenario));
   say("{}", search_text(result, price));
-  if (!goodput.empty()) say("\n{}", alternative_table(goodput).text());
+  if (!goodput.empty()) say("\n{}", by_goodput_text(goodput));
   if (interrupt.pending_interrupt()) return Exit::Interrupted;
   return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
 }

@@ -115,22 +115,28 @@ bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
   return !interrupt.pending_interrupt();
 }
 
-// Adds to each run that fits what its job trains in so many days, all on the same failures.
+// Adds to each run that fits what its job trains in so many days, all on the same failures. A run
+// that goodput refuses becomes a refused one, and the others keep their figures.
 void add_goodput(double days, SweepRows& rows) {
-  GoodputQuestion question{.days = days};
+  std::vector<NamedScenario> variants;
   std::vector<SweepRow*> asked;
   for (SweepRow& row : rows) {
     if (row.row.is_null() || row_figures(row.row).status != RunStatus::Fits) continue;
     asked.push_back(&row);
-    question.scenarios.push_back({fmt::format("run {}", asked.size()), load_variant(row.variant)});
+    variants.push_back({fmt::format("run {}", asked.size()), load_variant(row.variant)});
   }
-  if (asked.empty()) return;
-  const std::vector<Alternative> jobs = goodput_study(question).alternatives;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    nlohmann::ordered_json& result = asked[i]->row["result"];
-    result["goodput.mean"] = jobs[i].goodput.mean;
-    result["goodput.half_width"] = jobs[i].goodput.half_width;
-    result["goodput.tokens_per_gpu_hour"] = jobs[i].tokens_per_gpu_hour;
+  const std::vector<VariantGoodput> all = goodput_of_variants(variants, days);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    nlohmann::ordered_json& row = asked[i]->row;
+    if (all[i].refused.empty()) {
+      row["result"]["goodput.mean"] = all[i].figures.goodput.mean;
+      row["result"]["goodput.half_width"] = all[i].figures.goodput.half_width;
+      row["result"]["goodput.tokens_per_gpu_hour"] = all[i].figures.tokens_per_gpu_hour;
+    } else {
+      row["status"] = word_for(kRunStatus, RunStatus::Refused);
+      row["message"] = all[i].refused;
+      row["result"] = nullptr;
+    }
   }
 }
 

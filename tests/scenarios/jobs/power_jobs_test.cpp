@@ -122,6 +122,34 @@ TEST(JobsCost, AJobAloneCostsWhatItsScenarioCosts) {
   EXPECT_FALSE(result.jobs[1].cost_of_million_tokens(1.0).has_value());
 }
 
+// Nodes 1 and 3, on which job b is placed, have H100s.
+Json with_two_kinds(Json document) {
+  Json node = document["cluster"]["node"];
+  node["name"] = "one_h100";
+  node["gpu"] = "h100";
+  document["cluster"]["others"] = Json::array({{{"nodes", {1, 3}}, {"node", node}}});
+  return document;
+}
+
+// Has a job the price of the nodes on which it is placed, and may it name the preset of their GPU?
+TEST(JobsCost, AJobIsOfTheKindOfItsNodes) {
+  Json document = with_power(with_two_kinds(shared_uplink()));
+  Json& job = document["jobs"][1];
+  job["scenario"]["power"]["price_preset"] = "aws_p5_on_demand";
+  const JobsResult result = simulated(document);
+  EXPECT_DOUBLE_EQ(result.jobs[1].gpu_hour_cost.value(), 12.29);
+  EXPECT_LT(result.jobs[1].alone_s, result.jobs[0].alone_s);
+}
+
+TEST(JobsCost, AJobOnGpusThatItsScenarioIsNotOfIsRefused) {
+  Json document = with_two_kinds(shared_uplink());
+  document["jobs"][1].erase("placement");
+  document["jobs"][0]["placement"] = {{"nodes", {0, 1}}};
+  EXPECT_THAT(complaints_of_jobs(document),
+              HasSubstr("/jobs/0/placement: gives it 1 a100_80gb and 1 h100, and its scenario "
+                        "is of 2 a100_80gb"));
+}
+
 // Bought GPUs cost their capital. Electricity is that of the whole cluster, by the hour.
 TEST(JobsCost, BoughtGpusCostTheirCapitalAndTheClusterItsElectricity) {
   Json document = with_power(shared_uplink());

@@ -70,25 +70,6 @@ void check_length(const Job& job, const GoodputOptions& options) {
               .hint = "shorten the interval, or lengthen the run"});
 }
 
-// Run i depends on the job, the length, the seed and i alone. Equal indices of two jobs can thus be
-// compared run by run, and more runs extend a list without changing its first ones.
-std::vector<SampledRun> sampled_runs(const Job& job, const GoodputOptions& options) {
-  std::vector<SampledRun> runs;
-  const std::size_t most = options.runs > 0 ? options.runs : kRunsMost;
-  while (runs.size() < most) {
-    const std::size_t batch = std::min(kRunsAtOnce, most - runs.size());
-    for (std::size_t i = 0; i < batch; ++i)
-      runs.push_back(sampled_run(job, options.length, options.seed, runs.size()));
-    if (options.end && options.end()) throw Cancelled("interrupted");
-    if (options.progress)
-      options.progress(static_cast<double>(runs.size()) / static_cast<double>(most));
-    if (options.runs > 0) continue;
-    const Summary known = summary(values_of(runs, goodput_of));
-    if (known.half_width <= options.half_width * known.mean) break;
-  }
-  return runs;
-}
-
 struct Candidate {
   const char* mark;
   double interval_s;
@@ -304,6 +285,25 @@ Summary summary(std::vector<double> values) {
           .p10 = quantile(values, 0.1),
           .p50 = quantile(values, 0.5),
           .p90 = quantile(values, 0.9)};
+}
+
+// Run i depends on the job, the length, the seed and i alone. Equal indices of two jobs can thus be
+// compared run by run, and more runs extend a list without changing its first ones.
+std::vector<SampledRun> sampled_runs(const Job& job, const GoodputOptions& options) {
+  std::vector<SampledRun> runs;
+  const std::size_t most = options.runs > 0 ? options.runs : kRunsMost;
+  while (runs.size() < most) {
+    const std::size_t batch = std::min(kRunsAtOnce, most - runs.size());
+    for (std::size_t i = 0; i < batch; ++i)
+      runs.push_back(sampled_run(job, options.length, options.seed, runs.size()));
+    if (options.end && options.end()) throw Cancelled("interrupted");
+    if (options.progress)
+      options.progress(static_cast<double>(runs.size()) / static_cast<double>(most));
+    if (options.runs > 0) continue;
+    const Summary known = summary(values_of(runs, goodput_of));
+    if (known.half_width <= options.half_width * known.mean) break;
+  }
+  return runs;
 }
 
 std::vector<Alternative> alternatives(const std::vector<NamedJob>& jobs,

@@ -106,9 +106,12 @@ std::optional<ValueRange> range_of_run(const GoodputReport& report) {
 std::string cost_text(const GoodputReport& report) {
   std::string text =
       fmt::format("GPU-hours   {:.4g}, those of spare nodes included\n", gpu_hours(report));
-  if (report.price_per_gpu_hour)
-    text += fmt::format("cost        {:.4g} at {} per GPU-hour\n",
-                        gpu_hours(report) * *report.price_per_gpu_hour, *report.price_per_gpu_hour);
+  if (const std::optional<double>& price = report.job.gpu_hour_price) {
+    text += fmt::format("cost        {:.4g} at {:.6g} per GPU-hour\n", gpu_hours(report) * *price,
+                        *price);
+    if (!report.job.price_source.empty())
+      text += wrapped(fmt::format("{:12}{}", "", report.job.price_source), 12);
+  }
   if (report.result.nodes_lost > 0.0)
     text += fmt::format("spares      {:.4g} of {:.4g} failed nodes found no spare\n",
                         report.result.without_spare, report.result.nodes_lost);
@@ -233,7 +236,11 @@ Json goodput_json(const GoodputReport& report) {
         {{"quantity", one.name}, {"gain", one.gain}, {"half_width_95", one.half_width}});
   if (!report.alternatives.empty()) json["alternatives"] = alternatives_json(report.alternatives);
   json["gpu_hours"] = gpu_hours(report);
-  if (report.price_per_gpu_hour) json["cost"] = gpu_hours(report) * *report.price_per_gpu_hour;
+  if (const std::optional<double>& price = report.job.gpu_hour_price) {
+    json["cost"] = gpu_hours(report) * *price;
+    json["gpu_hour_price"] = *price;
+    if (!report.job.price_source.empty()) json["gpu_hour_price_source"] = report.job.price_source;
+  }
   json["nodes_lost"] = all.nodes_lost;
   json["nodes_lost_without_spare"] = all.without_spare;
   return json;

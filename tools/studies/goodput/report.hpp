@@ -15,8 +15,7 @@ struct GoodputReport {
   const Job& job;
   const Goodput& result;
   RunLength length = {};
-  std::optional<double> price_per_gpu_hour = {};  // in any currency
-  std::vector<Alternative> alternatives = {};     // the job itself is the first
+  std::vector<Alternative> alternatives = {};  // the job itself is the first
 };
 
 [[nodiscard]] std::string goodput_text(const GoodputReport& report);

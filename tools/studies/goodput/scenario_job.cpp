@@ -16,6 +16,7 @@
 #include "models/stragglers.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
+#include "sim/report/energy_figures.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/stage_summary.hpp"
@@ -40,10 +41,23 @@ double seconds_or(const std::optional<Seconds>& time, double otherwise) {
   return time ? time->value() : otherwise;
 }
 
-// A slow part and a wrong result are found after their own time alone: nothing times out.
+// A slow part or a wrong result stops nothing until someone finds it.
+bool is_hidden(const FailureProcess& failure) {
+  return failure.kind == FailureKind::Degrading || failure.kind == FailureKind::Silent;
+}
+
+// A hidden failure is found after its own time alone: nothing times out.
 double detection(const FailureProcess& failure, const RecoverySettings& recovery) {
-  const bool hidden = failure.kind == FailureKind::Degrading || failure.kind == FailureKind::Silent;
-  return seconds_or(failure.detect, hidden ? kNever : seconds_or(recovery.detect, 0.0));
+  const double otherwise = is_hidden(failure) ? kNever : seconds_or(recovery.detect, 0.0);
+  return seconds_or(failure.detect, otherwise);
+}
+
+// Whether a failure ever has to be diagnosed: a planned stop has no cause to look for, the job
+// waits out a transient failure without a limit, and a hidden one must be found first.
+bool is_diagnosed(const FailureProcess& failure, const Reliability& all) {
+  if (failure.kind == FailureKind::Planned) return false;
+  if (failure.kind == FailureKind::Transient) return failure.give_up.has_value();
+  return !is_hidden(failure) || failure.detect || all.health_check;
 }
 
 // The nodes that an event takes out of the job. A transient failure passes, a planned stop breaks
@@ -183,13 +197,22 @@ void set_recovery(const Scenario& scenario, Job& job) {
     return seconds_or(time, 0.0);
   };
   job.misdiagnosis = recovery.misdiagnosis;
-  (void)take("detect", recovery.detect);  // by cause, in cause_of()
-  (void)take("diagnose", recovery.diagnose);
+  // These two are times of each cause (cause_of), which may have its own.
+  bool detects = false;
+  bool diagnoses = false;
+  for (const FailureProcess& one : scenario.reliability->failures) {
+    if (!is_diagnosed(one, *scenario.reliability)) continue;
+    detects = detects || (!one.detect && !is_hidden(one));
+    diagnoses = diagnoses || !one.diagnose;
+  }
+  if (detects) (void)take("detect", recovery.detect);
+  if (diagnoses) (void)take("diagnose", recovery.diagnose);
   job.queue_s = seconds_or(recovery.queue, 0.0);
   job.start_s = grown(take("start", recovery.start), recovery.start_per_doubling, scenario);
   job.communicator_init_s = grown(take("communicator_init", recovery.communicator_init),
                                   recovery.communicator_init_per_doubling, scenario);
-  if (!checkpoint.load && !checkpoint.read_rate) job.absent.emplace_back("load");
+  if (!checkpoint.load && !checkpoint.read_rate && !checkpoint.node_rate && !checkpoint.metadata)
+    job.absent.emplace_back("load");
   job.warm_up_s = take("warm_up", recovery.warm_up);
   job.reconfigure_s = trains_on(job.policy) ? take("reconfigure", recovery.reconfigure) : 0.0;
 }
@@ -454,6 +477,17 @@ std::vector<std::int64_t> stages_of_gpus(const Scenario& scenario) {
   return stages;
 }
 
+// The price of a GPU-hour that `run` takes. What a bought GPU costs is without electricity, since
+// how much of it a job needs that waits is not known.
+void set_price(const RunFacts& facts, Job& job) {
+  job.gpu_hour_price = facts.gpu_hour_price;
+  if (!facts.gpu_hour_price_source.empty())
+    job.price_source = "price preset: " + facts.gpu_hour_price_source;
+  if (job.gpu_hour_price) return;
+  job.gpu_hour_price = capital_per_gpu_hour(facts.energy_prices);
+  if (job.gpu_hour_price) job.price_source = "capital over its years, without electricity";
+}
+
 // A fault with dates happens once, in the step that `run` simulates. Every step of a long run would
 // have it.
 void refuse_dated_faults(const Scenario& scenario) {
@@ -487,6 +521,7 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   Job job = job_without_interval(scenario, of_step.step_time_s);
   if (!everything_fits(run.view())) job.memory_problem = verdict_line(run.view());
   job.step_interval = run.facts.interval;
+  set_price(run.facts, job);
   // MFU counts all GPUs, and those of a copy repeat the work of the others.
   job.mfu = of_step.mfu.value_or(0.0) / static_cast<double>(job.copies());
   job.tokens_per_step = run.facts.tokens_per_step;

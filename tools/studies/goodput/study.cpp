@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "sim/base/error.hpp"
 #include "tools/studies/goodput/scenario_job.hpp"
@@ -23,23 +24,32 @@ RunLength length_of(const GoodputQuestion& question, const Job& job) {
   return {.steps = job.steps_for(question.tokens)};
 }
 
-// The memo must live as long as the jobs, which simulate other states of their clusters later, so
+// The memo must live as long as the job, which simulates other states of its cluster later, so
 // step_in is wrapped in a function that holds it.
+NamedJob named_job(const NamedScenario& one, const std::shared_ptr<Memo>& memo) {
+  NamedJob named{one.name, job_of(one.scenario, *memo)};
+  named.job.step_in = [memo, step_in = named.job.step_in](const JobState& state) {
+    return step_in(state);
+  };
+  return named;
+}
+
+void check_causes(const Job& first, const NamedJob& other) {
+  const auto same = [](const InterruptionCause& a, const InterruptionCause& b) {
+    return a.name == b.name && a.kind == b.kind && a.of_parts == b.of_parts;
+  };
+  if (!std::ranges::equal(other.job.causes, first.causes, same))
+    refuse(fmt::format("{} has other causes of failures", other.name),
+           "alternatives are compared on the same failures: change something else, or run "
+           "goodput twice");
+}
+
 std::vector<NamedJob> jobs_of(const GoodputQuestion& question) {
   const auto memo = std::make_shared<Memo>();
   std::vector<NamedJob> jobs;
   for (const NamedScenario& one : question.scenarios) {
-    jobs.push_back({one.name, job_of(one.scenario, *memo)});
-    jobs.back().job.step_in = [memo, step_in = jobs.back().job.step_in](const JobState& state) {
-      return step_in(state);
-    };
-    const auto same = [](const InterruptionCause& a, const InterruptionCause& b) {
-      return a.name == b.name && a.kind == b.kind && a.of_parts == b.of_parts;
-    };
-    if (!std::ranges::equal(jobs.back().job.causes, jobs.front().job.causes, same))
-      refuse(fmt::format("{} has other causes of failures", one.name),
-             "alternatives are compared on the same failures: change something else, or run "
-             "goodput twice");
+    jobs.push_back(named_job(one, memo));
+    check_causes(jobs.front().job, jobs.back());
   }
   return jobs;
 }
@@ -66,7 +76,6 @@ GoodputReport GoodputStudy::report() const {
           .job = jobs.front().job,
           .result = result,
           .length = length,
-          .price_per_gpu_hour = price_per_gpu_hour,
           .alternatives = jobs.size() > 1 ? alternatives : std::vector<Alternative>{}};
 }
 
@@ -85,10 +94,13 @@ GoodputStudy goodput_study(const GoodputQuestion& question) {
                      .jobs = jobs_of(question),
                      .length = {},
                      .seed = question.seed,
-                     .price_per_gpu_hour = question.price_per_gpu_hour,
                      .result = {},
                      .alternatives = {}};
-  const Job& job = study.jobs.front().job;
+  Job& job = study.jobs.front().job;
+  if (question.price_per_gpu_hour) {
+    job.gpu_hour_price = question.price_per_gpu_hour;
+    job.price_source.clear();
+  }
   // Tokens become steps of the first job. Alternatives with other batches do as many steps.
   study.length = length_of(question, job);
   for (NamedJob& one : study.jobs) limit_interval(study.length, one.job);
@@ -102,6 +114,35 @@ GoodputStudy goodput_study(const GoodputQuestion& question) {
   options.progress = {};
   study.alternatives = alternatives(study.jobs, study.result.runs, options);
   return study;
+}
+
+std::vector<VariantGoodput> goodput_of_variants(const std::vector<NamedScenario>& variants,
+                                                double days) {
+  const auto memo = std::make_shared<Memo>();
+  const RunLength length{.wall_s = days * kSecondsPerDay};
+  std::vector<NamedJob> jobs;    // the first sound one, and a variant after it
+  std::vector<SampledRun> runs;  // of the first sound one
+  std::optional<InputError> refusal;
+  std::vector<VariantGoodput> all;
+  for (const NamedScenario& one : variants) {
+    jobs.resize(runs.empty() ? 0 : 1);
+    try {
+      jobs.push_back(named_job(one, memo));
+      check_causes(jobs.front().job, jobs.back());
+      limit_interval(length, jobs.back().job);
+      const GoodputOptions options{.file = one.scenario.file, .length = length};
+      const std::vector<SampledRun> first =
+          runs.empty() ? sampled_runs(jobs.front().job, options) : runs;
+      all.push_back({.figures = alternatives(jobs, first, options).back()});
+      runs = first;
+    } catch (const InputError& error) {
+      if (!refusal) refusal = error;
+      all.push_back({.refused = error.what()});
+      all.back().figures.name = one.name;
+    }
+  }
+  if (runs.empty() && refusal) throw InputError(*refusal);
+  return all;
 }
 
 }  // namespace trainyard

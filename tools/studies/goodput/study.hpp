@@ -27,7 +27,7 @@ struct GoodputQuestion {
   double tokens = 0.0;                        // tokens to train; exactly one of both is given
   std::size_t runs = 0;                       // 0: until the goodput is known
   std::uint64_t seed = 0;
-  std::optional<double> price_per_gpu_hour = {};
+  std::optional<double> price_per_gpu_hour = {};  // none: that of the block power
   std::function<void(double)> progress = {};
   std::function<bool()> end = {};
 };
@@ -37,7 +37,6 @@ struct GoodputStudy {
   std::vector<NamedJob> jobs;
   RunLength length;
   std::uint64_t seed = 0;
-  std::optional<double> price_per_gpu_hour;
   Goodput result;
   std::vector<Alternative> alternatives;  // by scenario
 
@@ -48,5 +47,15 @@ struct GoodputStudy {
 // Throws InputError for a scenario without what goodput needs, for a length that is not given, and
 // for alternatives with other causes of failures; Cancelled.
 [[nodiscard]] GoodputStudy goodput_study(const GoodputQuestion& question);
+
+// The goodput of one of many variants of a job: its figures, or why it is refused.
+struct VariantGoodput {
+  Alternative figures = {};
+  std::string refused = {};  // empty: it is not
+};
+// What sweeps and searches ask: all variants on the same failures for so many days, in as many runs
+// as the first sound one needs. Throws the first refusal where all variants are refused.
+[[nodiscard]] std::vector<VariantGoodput> goodput_of_variants(
+    const std::vector<NamedScenario>& variants, double days);
 
 }  // namespace trainyard

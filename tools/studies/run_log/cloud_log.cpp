@@ -75,6 +75,12 @@ class CloudEvents {
   std::size_t others_ = 0;
 };
 
+// Other programs write to the same log, so a word may be a number there, or missing.
+std::string word_or(const Json& payload, const char* key, const char* otherwise) {
+  const auto value = payload.find(key);
+  return value != payload.end() && value->is_string() ? value->get<std::string>() : otherwise;
+}
+
 double CloudEvents::number(const CloudEntry& entry, const char* key) const {
   const Json& payload = *entry.payload;
   if (!payload.contains(key)) refuse(entry, fmt::format("has no {}", key), "give the whole entry");
@@ -90,7 +96,7 @@ double CloudEvents::number(const CloudEntry& entry, const char* key) const {
 // apart.
 bool CloudEvents::phase_of(const CloudEntry& entry) {
   for (const CloudPhase& one : kCloudPhases) {
-    const std::string name = entry.payload->value("custom_badput_event_type", one.name);
+    const std::string name = word_or(*entry.payload, "custom_badput_event_type", one.name);
     if (entry.payload->contains(one.begin)) {
       pairs_[one.begin + ("/" + name)].first.push_back(number(entry, one.begin));
       return true;
@@ -106,7 +112,7 @@ bool CloudEvents::phase_of(const CloudEntry& entry) {
 // Orbax's entries: the time for which a save blocks the steps, and the time of a restore. All hosts
 // write them; spans over each other count once.
 bool CloudEvents::checkpoint_of(const CloudEntry& entry) {
-  const std::string event = entry.payload->value("event_type", "");
+  const std::string event = word_or(*entry.payload, "event_type", "");
   const bool save = event == "save";
   if (!save && event != "restore" && event != "emergency_restore") return false;
   const char* const begin =
@@ -128,8 +134,12 @@ bool CloudEvents::checkpoint_of(const CloudEntry& entry) {
 
 void CloudEvents::add(const CloudEntry& entry) {
   const Json& payload = *entry.payload;
-  if (payload.contains("job_name") && payload["job_name"].is_string())
-    jobs_.insert(payload["job_name"].get<std::string>());
+  if (!payload.is_object()) {
+    ++others_;
+    return;
+  }
+  const std::string job = word_or(payload, "job_name", "");
+  if (!job.empty()) jobs_.insert(job);
   if (payload.contains("job_start_time")) {
     starts_.push_back(number(entry, "job_start_time"));
   } else if (payload.contains("job_end_time")) {

@@ -111,9 +111,8 @@ std::vector<MarkedSegment> marked_segments(const RunLog& log) {
            (!one.interrupted || comes_before(*mark, log.interruptions[i])))
       one.marks.push_back(*mark++);
     // In a log with steps, the first count after an interruption says when the job trains again. A
-    // log without any, such as Slurm's, says it by itself. The tolerance includes a resumption at
-    // the very begin of the segment.
-    const auto up = std::ranges::upper_bound(log.resumed_s, one.segment.begin_s - 1e-9);
+    // log without any, such as Slurm's, says it by itself; there it may be in the same second.
+    const auto up = std::ranges::lower_bound(log.resumed_s, one.segment.begin_s);
     if (!one.marks.empty())
       one.segment.up_s = one.marks.front().time_s;
     else if (log.marks.empty() && up != log.resumed_s.end() && *up < one.segment.end_s)

@@ -84,6 +84,44 @@ TEST(Job, HasTheTimesOfItsCheckpoint) {
   EXPECT_DOUBLE_EQ(asynchronous.storage().write_s, 10);
 }
 
+// Are phases named as not given only where something takes their time?
+TEST(Job, NamesOnlyPhasesThatSomethingNeeds) {
+  Memo memo;
+  Json document = two_nodes();
+  Json& reliability = document["reliability"];
+  reliability["recovery"] = {{"start", "1 s"}, {"communicator_init", "1 s"}, {"warm_up", "1 s"}};
+  reliability["checkpoint"].erase("read_rate");
+  const auto absent = [&] { return job_of(load(document), memo).absent; };
+  EXPECT_THAT(absent(), testing::ElementsAre("detect", "diagnose", "load"));
+  reliability["checkpoint"]["node_rate"] = "10 GB/s";
+  for (Json& failure : reliability["failures"]) failure["detect"] = "7 s";
+  EXPECT_THAT(absent(), testing::ElementsAre("diagnose"));
+  for (Json& failure : reliability["failures"]) failure["diagnose"] = "8 s";
+  reliability["failures"].push_back({{"cause", "upgrade"},
+                                     {"kind", "planned"},
+                                     {"component", "job"},
+                                     {"events", 1},
+                                     {"component_days", 1000}});
+  EXPECT_TRUE(absent().empty());
+}
+
+// Has the job the price of the block `power`, as `run` has?
+TEST(Job, HasThePriceOfTheScenario) {
+  Memo memo;
+  Json document = two_nodes();
+  EXPECT_FALSE(job_of(load(document), memo).gpu_hour_price);
+  document["power"] = {{"price_per_gpu_hour", 2.5}};
+  EXPECT_EQ(job_of(load(document), memo).gpu_hour_price, 2.5);
+  document["power"] = {{"price_preset", "aws_p5_on_demand"}};
+  const Job preset = job_of(load(document), memo);
+  EXPECT_EQ(preset.gpu_hour_price, 12.29);
+  EXPECT_THAT(preset.price_source, testing::StartsWith("price preset: 12.29 USD"));
+  document["power"] = {{"capital_per_gpu", 35'064.0}, {"capital_years", 4.0}};
+  const Job bought = job_of(load(document), memo);
+  EXPECT_DOUBLE_EQ(bought.gpu_hour_price.value(), 1.0);
+  EXPECT_EQ(bought.price_source, "capital over its years, without electricity");
+}
+
 // Weights in 2 bytes, master weights and two moments in 4 bytes each: 14 bytes for each parameter.
 // Llama 3 405B has 405 853 388 800 of them: 5.682 TB.
 TEST(Job, WritesWeightsAndOptimizerState) {

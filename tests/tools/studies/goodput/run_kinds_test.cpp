@@ -553,6 +553,26 @@ TEST(Backup, CountsTheReplicasThatAStepNeeds) {
   EXPECT_LT(run.restarts, 120);
 }
 
+// Does a step wait for a slow replica only where the backups are used up? Steps that wait take
+// twice the time. A node is slow from the first second on.
+TEST(Backup, DoesNotWaitForASlowReplica) {
+  Job job = pair_job(FailurePolicy::Backup);
+  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 2.0; };
+  job.causes = {{.name = "slow",
+                 .kind = FailureKind::Degrading,
+                 .detect_s = std::numeric_limits<double>::infinity(),
+                 .duration_s = std::numeric_limits<double>::infinity(),
+                 .trace_s = {{1.0}}}};
+  job.backup_replicas = 1;
+  const SampledRun one = sampled_run(job, {.wall_s = 8000}, 0, 0);
+  EXPECT_EQ(one.interruptions[0], 1);
+  EXPECT_NEAR(one.steps, 7000, 1e-6);
+  // 40 slow parts are in several replicas.
+  job.causes[0].trace_s->assign(40, 1.0);
+  const SampledRun many = sampled_run(job, {.wall_s = 8000}, 0, 0);
+  EXPECT_NEAR(many.steps, 3500, 1.0);
+}
+
 // ---- everything together
 
 std::vector<Job> jobs_of_every_kind() {

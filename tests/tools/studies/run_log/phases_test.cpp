@@ -55,6 +55,18 @@ TEST(PhaseSplit, DoesNotCountAHangAsWork) {
   EXPECT_DOUBLE_EQ(split.not_explained_s, 1000);
 }
 
+// A job of Slurm whose next allocation starts in the second in which a node fails is up at once.
+TEST(PhaseSplit, IsUpInTheSecondOfTheFailure) {
+  const PhaseSplit split =
+      split_phases(test::log_of("JobID|Start|End|State\n"
+                                "1|2026-03-01T00:00:00|2026-03-01T10:00:00|NODE_FAIL\n"
+                                "1|2026-03-01T10:00:00|2026-03-01T16:00:00|COMPLETED\n"));
+  ASSERT_EQ(split.segments.size(), 2U);
+  ASSERT_TRUE(split.segments[1].up_s);
+  EXPECT_DOUBLE_EQ(*split.segments[1].up_s, split.segments[1].begin_s);
+  EXPECT_DOUBLE_EQ(split.segments[1].training_s, 6 * 3600);
+}
+
 // A checkpoint at the step of a count is no new count: the work after it is lost all the same. In a
 // segment with one count, counts are as far apart as they were before.
 TEST(PhaseSplit, LosesWorkAfterACheckpointOfTheSameStep) {

@@ -114,6 +114,26 @@ TEST(RunLog, ReadsAnArrayOfEntriesToo) {
 }
 
 // Two nodes write the events of one restart; the first failure and the last start count.
+// Are words of another type, payloads of text and bare numbers entries of other programs?
+TEST(RunLog, CountsEntriesOfOtherPrograms) {
+  const RunLog log = log_of(
+      R"([{"job_name": "a", "job_start_time": 1000.0}, {"job_name": "a", "event_type": 5}, 7,
+          {"jsonPayload": "text"}, {"custom_badput_event_type": null, "job_name": 3},
+          {"job_name": "a", "step_start_time": 1010.0, "step_count": 0}])");
+  EXPECT_EQ(log.marks.size(), 1U);
+  EXPECT_DOUBLE_EQ(log.wall_s(), 10);
+  EXPECT_THAT(log.notes, testing::ElementsAre("4 entries have none of the known keys"));
+}
+
+// A custom event without a type has the name of all such events.
+TEST(RunLog, NamesACustomEventWithoutAType) {
+  const RunLog log = log_of(
+      R"([{"custom_badput_event_type": null, "custom_badput_event_start_time": 10},
+          {"custom_badput_event_type": 4, "custom_badput_event_end_time": 30}])");
+  ASSERT_EQ(log.spans.size(), 1U);
+  EXPECT_EQ(log.spans[0].name, "custom event");
+}
+
 TEST(RunLog, ReadsTheResiliencyExtension) {
   const auto line = [](int cycle, const char* event, const char* node, const char* time) {
     return fmt::format(

@@ -128,6 +128,8 @@ struct Job {
   double tokens_per_step = 0.0;
   double mfu = 0.0;
   std::int64_t gpus = 0;                           // with those of the spare nodes
+  std::optional<double> gpu_hour_price = {};       // in any currency
+  std::string price_source = {};                   // of a price that the scenario names or implies
   std::optional<StepInterval> step_interval = {};  // none for a step that is not predicted
   double checkpoint_bytes = 0.0;
   std::string memory_problem = {};  // "DOES NOT FIT: ..."; empty: the whole job fits

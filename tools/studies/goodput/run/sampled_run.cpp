@@ -92,7 +92,8 @@ class Run {
 
   void slow_down(std::size_t cause);
   void corrupt(std::size_t cause);
-  void take(std::size_t cause);  // counts it and draws the next one
+  // Counts the first event and draws the next one. Returns false if it hits a missing node.
+  [[nodiscard]] bool take(std::size_t cause);
   void lose(const std::vector<std::int64_t>& slots);
   void close() { progress_.close(now_, length_.steps); }
   void begin_segment();
@@ -100,6 +101,7 @@ class Run {
   // Whether the diagnosis of a failure has taken a sound node out, which then goes to repair too.
   [[nodiscard]] bool misdiagnosed(const Stop& stop);
   [[nodiscard]] JobState state() const;
+  [[nodiscard]] bool has_backups_for_slow_parts() const;
   [[nodiscard]] double share_of_replicas(const JobState& state) const;
   [[nodiscard]] double share_of_parts(const JobState& state) const;
   void rescale(double share);
@@ -111,7 +113,7 @@ class Run {
   SampledRun run_;
   std::vector<RunEvent>* events_;
   Arrivals arrivals_;
-  std::vector<bool> of_parts_;  // by cause
+  std::vector<bool> of_parts_;  // by cause: fewer parts have fewer events; a trace keeps its own
   Draws queue_draws_;
   Draws diagnosis_draws_;
   Nodes nodes_;
@@ -159,7 +161,7 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
     const InterruptionCause& cause = job.causes[i];
     arrivals_.add(cause.rate, cause.weibull_shape, {.seed = seed, .run = index, .stream = i},
                   cause.trace_s ? &*cause.trace_s : nullptr);
-    of_parts_.push_back(cause.of_parts);
+    of_parts_.push_back(cause.of_parts && !cause.trace_s);
   }
   for (std::size_t i = 0; i < job.pauses.size(); ++i)
     if (job.pauses[i].every) pause_at_[i] = job.pauses[i].every->value();
@@ -177,9 +179,18 @@ JobState Run::state() const {
   if (job_.policy == FailurePolicy::Redundant || job_.policy == FailurePolicy::Reroute)
     state.empty_stages = missing_stages(job_, nodes_.empty_slots());
   // Sorted lists without duplicates make equal states equal keys of StateSteps.
-  state.slow = defects_.slow_parts();
+  if (!has_backups_for_slow_parts()) state.slow = defects_.slow_parts();
   state.phase = training_phase_;
   return state;
+}
+
+// Under policy backup a step does not wait for slow replicas while these, with those that lack a
+// node, are no more than the backups.
+bool Run::has_backups_for_slow_parts() const {
+  if (job_.policy != FailurePolicy::Backup) return false;
+  std::vector<std::int64_t> slots = nodes_.empty_slots();
+  for (const SlowNode& one : defects_.slow()) slots.push_back(one.slot);
+  return can_do_without(job_, slots);
 }
 
 // The share of the replicas whose work counts.
@@ -192,7 +203,7 @@ double Run::share_of_replicas(const JobState& state) const {
 // The nodes of a replica that cannot run are idle, and do not fail.
 double Run::share_of_parts(const JobState& state) const {
   const double weight = nodes_.failure_weight();
-  if (job_.policy != FailurePolicy::Elastic) return weight;
+  if (job_.policy != FailurePolicy::Elastic || weight == 0.0) return weight;
   const auto all = static_cast<double>(job_.nodes());
   return weight * all / (all - static_cast<double>(nodes_.empty_slots().size())) *
          share_of_replicas(state);
@@ -223,11 +234,18 @@ void Run::begin_segment() {
 }
 
 // The next event is drawn at the rate of before this one. If this one changes the parts at work,
-// rescale() then moves the next one.
-void Run::take(std::size_t cause) {
-  ++run_.interruptions[cause];
-  place_ = arrivals_.place(cause);
+// rescale() moves the next one once the job trains again, and not before: no part may be left, and
+// a rate of zero cannot be rescaled. Until then an event whose place is beyond the share of the
+// parts that are left hits a missing node.
+bool Run::take(std::size_t cause) {
+  const double place = arrivals_.place(cause);
   arrivals_.draw(cause, now_, of_parts_[cause] ? part_share_ : 1.0);
+  const bool may_miss = of_parts_[cause] && !nodes_.empty_slots().empty();
+  const double left = may_miss ? std::min(1.0, share_of_parts(state()) / part_share_) : 1.0;
+  if (place >= left) return false;
+  ++run_.interruptions[cause];
+  place_ = place / left;
+  return true;
 }
 
 void Run::note(RunPhase phase, double begin_s) {
@@ -251,7 +269,7 @@ std::optional<Run::Stop> Run::wait(RunPhase phase, double duration_s) {
     if (arrivals_.first_time() >= end) break;
     const std::size_t cause = arrivals_.first();
     pass(arrivals_.first_time());
-    take(cause);
+    if (!take(cause)) continue;
     // A part can become slow; others than failures have no effect on a job that does not train.
     if (job_.causes[cause].kind == FailureKind::Degrading) slow_down(cause);
     if (job_.causes[cause].kind != FailureKind::Fatal) continue;
@@ -408,7 +426,7 @@ std::optional<Run::Stop> Run::handle(const Next& next) {
 
 // A slow part or a wrong result does not stop the job, which does not know of it yet.
 std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
-  take(cause);
+  if (!take(cause)) return {};
   cause_name_ = job_.causes[cause].name;
   switch (job_.causes[cause].kind) {
     case FailureKind::Planned:
