@@ -161,9 +161,16 @@ struct Parallelism {
   [[nodiscard]] std::int64_t expert_replicas() const {
     return tensor * context * data / (expert_tensor_size() * expert);
   }
-  // Number of replicas of an expert among the ranks of `reshard_group` replicas of the model.
-  // REQUIRES: same as expert_replicas.
-  [[nodiscard]] std::int64_t expert_reshard_group() const {
+  // Number of replicas over which weights stay sharded between forward and backward. 0: over all
+  // ranks that share them, also where `reshard_group` is all of these ranks (PyTorch
+  // _fully_shard/_fsdp_init.py, _get_post_forward_mesh_info).
+  [[nodiscard]] std::int64_t reshard_size() const {
+    return context == 1 && reshard_group == shard_size() ? 0 : reshard_group;
+  }
+  // The same in replicas of an expert, which context ranks are part of. REQUIRES: same as
+  // expert_replicas.
+  [[nodiscard]] std::int64_t expert_reshard_size() const {
+    if (reshard_group == shard_size()) return 0;
     return tensor * context * reshard_group / (expert_tensor_size() * expert);
   }
 

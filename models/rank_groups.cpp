@@ -203,7 +203,7 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
     add_groups_by(workload, grid, GroupKind::Data, Slot::Replica,
                   [shard](GridPosition p) { return p.data %= shard, p; });
   }
-  const std::int64_t part = parallelism.reshard_group;
+  const std::int64_t part = parallelism.reshard_size();
   if (parallelism.zero_stage == 3 && part > 0) {
     add_groups_by(workload, grid, GroupKind::Data, Slot::Reshard,
                   [part](GridPosition p) { return p.data -= p.data % part, p; });
@@ -302,8 +302,8 @@ void add_expert_shard_groups(const Parallelism& p, const ExpertGrid& grid, Workl
     add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertReplica,
                   [shards](ExpertPosition at) { return at.replica %= shards, at; });
   }
-  if (p.zero_stage == 3 && p.reshard_group > 0) {
-    const std::int64_t part = p.expert_reshard_group();
+  const std::int64_t part = p.expert_reshard_size();
+  if (p.zero_stage == 3 && part > 0) {
     add_groups_by(workload, grid, GroupKind::Data, Slot::ExpertReshard,
                   [part](ExpertPosition at) { return at.replica -= at.replica % part, at; });
   }

@@ -38,9 +38,9 @@ struct ActivationQuery {
   // is balanced routing.
   std::optional<std::int64_t> expert_rows = {};
   std::int64_t expert_tensor = 1;
-  // Context ranks trade heads for positions. Attention stores its output before it is traded back,
-  // and the projection stores its input after that.
-  bool heads_traded = false;
+  // Context ranks that trade heads for positions. Attention stores its output before it is traded
+  // back, and the projection stores its input after that.
+  std::int64_t head_traders = 1;
   // A fused loss writes the gradient over the 16-bit logits and creates no fp32 logits.
   bool fused_loss = false;
   // Bytes per number of the inputs of GEMMs and of activation functions (Recipe). Empty: the width

@@ -528,24 +528,30 @@ std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query) {
 
 namespace {
 
-// One tensor serves the core's backward and the projection's, unless the latter has a separate one.
 std::int64_t output_bytes(const Architecture& a, const ActivationQuery& query) {
-  const ActivationSizes sizes(query);
-  const std::int64_t output = sizes.inside(sizes.element * a.output_width());
-  if (query.attention_output) {
-    const double bytes = static_cast<double>(a.output_width()) * *query.attention_output;
-    return sizes.inside(rounded_up(bytes));
-  }
-  if (sizes.narrow_inputs) return output + sizes.inside(sizes.entering(a.output_width()));
-  return query.heads_traded ? 2 * output : output;
+  const double each = query.attention_output.value_or(element_bytes(query.precision));
+  return ActivationSizes(query).inside(rounded_up(static_cast<double>(a.output_width()) * each));
 }
 
 }  // namespace
 
+std::int64_t projection_input_bytes(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  const bool apart = sizes.narrow_inputs || query.head_traders > 1;
+  if (query.attention_output || !apart) return 0;
+  return sizes.inside(sizes.entering(a.output_width()));
+}
+
+std::int64_t stored_key_value_width(const Architecture& a, const ActivationQuery& query) {
+  const std::int64_t heads = kv_heads_per_rank(a, query.tensor);
+  return key_value_width_per_rank(a, query.tensor) / heads * std::max(heads, query.head_traders);
+}
+
 std::int64_t head_bytes(const Architecture& a, const ActivationQuery& query,
                         std::int64_t kv_width) {
   const ActivationSizes sizes(query);
-  return sizes.inside(sizes.element * (a.query_width() + kv_width)) + output_bytes(a, query);
+  return sizes.inside(sizes.element * (a.query_width() + kv_width)) + output_bytes(a, query) +
+         projection_input_bytes(a, query);
 }
 
 std::int64_t head_gradients(const BlockBackward& backward) {
@@ -554,8 +560,8 @@ std::int64_t head_gradients(const BlockBackward& backward) {
   const std::int64_t gathered_heads =
       replicates_kv_heads(a, tensor) ? a.query_width() + 2 * a.kv_width() : 0;
   return ActivationSizes(backward.query).tokens *
-         ((a.output_width() + a.query_width()) / tensor + key_value_width_per_rank(a, tensor) +
-          gathered_heads);
+         ((a.output_width() + a.query_width()) / tensor +
+          stored_key_value_width(a, backward.query) + gathered_heads);
 }
 
 }  // namespace trainyard

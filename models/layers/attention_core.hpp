@@ -38,6 +38,14 @@ class AttentionCore : BlockWriter {
                                       const ActivationQuery& query);
 [[nodiscard]] std::int64_t head_bytes(const Architecture& architecture,
                                       const ActivationQuery& query, std::int64_t kv_width);
+// The part of head_bytes that only the projection reads: its input, unless it shares one tensor
+// with the core's backward.
+[[nodiscard]] std::int64_t projection_input_bytes(const Architecture& architecture,
+                                                  const ActivationQuery& query);
+// Width of the keys and values that one rank stores, per position of its own part of the sequence.
+// Of fewer heads than ranks that trade them, each rank has a copy of one head at all positions.
+[[nodiscard]] std::int64_t stored_key_value_width(const Architecture& architecture,
+                                                  const ActivationQuery& query);
 // Elements in the gradients of outputs, queries, keys and values, and in those of all heads before
 // they are reduced and scattered.
 [[nodiscard]] std::int64_t head_gradients(const BlockBackward& backward);

@@ -287,10 +287,11 @@ class SharedExperts : BlockWriter {
 void SharedExperts::forward() {
   if (!any()) return;
   const std::int64_t tokens = shape_.tokens;
-  group_.gather_sequence("shared_all_gather");
-  linear_.prepare("shared_up", arch_.ffn_inputs() * width_ * arch_.hidden, tokens * arch_.hidden);
-  build_.compute("shared_up_gemm", linear_.gemm(tokens, arch_.ffn_inputs() * width_, arch_.hidden,
-                                                GemmPass::Forward));
+  const Gemm up =
+      linear_.gemm(tokens, arch_.ffn_inputs() * width_, arch_.hidden, GemmPass::Forward);
+  linear_.prepare("shared_up", up.n * up.k, tokens * arch_.hidden, Rows::Gathered);
+  group_.gather_operand("shared_all_gather", up.dtype, true);
+  build_.compute("shared_up_gemm", up);
   elementwise_.activation_forward("shared_activation", tokens * width_);
   linear_.prepare("shared_down", width_ * arch_.hidden, tokens * width_);
   build_.compute("shared_down_gemm", linear_.gemm(tokens, arch_.hidden, width_, GemmPass::Forward));
@@ -550,16 +551,16 @@ std::int64_t expert_gradients(const BlockBackward& backward) {
                    activation_gradients(a, output, rows * a.expert_ffn / query.expert_tensor)});
 }
 
-// The routed tokens, the tensor between their two GEMMs, and the router's input.
+// The routed tokens, the tensor between their two GEMMs, the same of the shared experts, and the
+// router's input.
 std::int64_t expert_frozen_inputs(const FrozenLayer& layer) {
   if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
   const ActivationSizes sizes(layer.query);
-  const std::int64_t rows = layer.query.expert_rows.value_or(0);
-  const std::int64_t inner = a.expert_ffn / layer.query.expert_tensor;
-  const std::int64_t own = sizes.tokens / sizes.region;
-  return std::llround(sizes.gemm_input * static_cast<double>(rows * (a.hidden + inner)) +
-                      static_cast<double>(sizes.element * own * a.hidden));
+  const std::int64_t inner = divided_up(a.expert_ffn, layer.query.expert_tensor);
+  const std::int64_t routed = sizes.entering(a.hidden) + sizes.entering(inner);
+  return router_input_bytes(a, sizes) + rows_of(a, layer.query) * routed +
+         sizes.inside(sizes.entering(a.shared_ffn));
 }
 
 }  // namespace

@@ -151,9 +151,8 @@ std::int64_t mlp_frozen_inputs(const FrozenLayer& layer) {
   const Architecture& a = layer.architecture;
   const AdapterTargets& on = layer.adapted;
   const ActivationSizes sizes(layer.query);
-  const std::int64_t up = on.gate || on.up ? 0 : a.hidden / sizes.region;
-  const std::int64_t down = on.down ? 0 : a.ffn / sizes.tensor;
-  return (up + down) * sizes.tokens * sizes.element;
+  return (on.gate || on.up ? 0 : sizes.gemm_inputs(a.hidden)) +
+         (on.down ? 0 : sizes.inside(sizes.entering(a.ffn)));
 }
 
 }  // namespace

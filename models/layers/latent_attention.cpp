@@ -33,22 +33,25 @@ class LatentAttention : BlockWriter {
   std::vector<ReadyGradient> backward(BackwardPart part);
 
  private:
-  // The expansion of a latent of `width` to `columns`. `extra_width` is the width of other columns
-  // that were gathered together with the latent.
+  // The expansion of a latent of `width`, or of the layer's input, to `columns`. `extra_width` is
+  // the width of other columns that are gathered together with the latent.
   struct LatentUp {
+    std::string_view name = {};
+    std::string_view gather = {};
     std::int64_t width = 0;
     std::int64_t extra_width = 0;
     std::int64_t columns = 0;
   };
+  [[nodiscard]] LatentUp query_up() const;
+  [[nodiscard]] LatentUp key_value_up() const;
   void norm(std::string_view name, std::int64_t width, Pass pass);
   void down(std::string_view name, std::int64_t width, std::int64_t extra_width);
-  void up(std::string_view name, std::int64_t width, std::int64_t columns);
-  OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
+  void up(const LatentUp& up);
+  OpIndex up_backward(const LatentUp& up, BackwardPart part);
   OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t extra_width,
                         BackwardPart part);
   void recompute_up();
   void heads(std::string_view rope, std::string_view assembly, Pass pass);
-  [[nodiscard]] std::int64_t query_inputs() const;
 
   AttentionCore core_;
 };
@@ -60,8 +63,23 @@ void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass)
                       shape_.local_tokens * width);
 }
 
-// The down-projection to a latent and its norm, on this rank's part of the sequence, and then the
-// gather of the whole sequence.
+LatentAttention::LatentUp LatentAttention::query_up() const {
+  const bool compressed = arch_.query_latent > 0;
+  return {.name = "query",
+          .gather = compressed ? "query_down_all_gather" : "attention_all_gather",
+          .width = compressed ? arch_.query_latent : arch_.hidden,
+          .columns = arch_.query_width() / shape_.tensor};
+}
+
+LatentAttention::LatentUp LatentAttention::key_value_up() const {
+  return {.name = "key_value",
+          .gather = "key_value_down_all_gather",
+          .width = arch_.kv_latent,
+          .extra_width = arch_.rope_dim,
+          .columns = key_value_columns(arch_, shape_.tensor)};
+}
+
+// The down-projection to a latent and its norm, on this rank's part of the sequence.
 void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t extra_width) {
   const std::string text(name);
   const std::int64_t columns = width + extra_width;
@@ -69,20 +87,20 @@ void LatentAttention::down(std::string_view name, std::int64_t width, std::int64
   build_.compute(text + "_gemm",
                  linear_.gemm(shape_.local_tokens, columns, arch_.hidden, GemmPass::Forward));
   norm(text + "_norm", width, Pass::Forward);
-  if (!shape_.sequence_parallel) return;
-  group_.collective(CollectiveOp::AllGather, shape_.tokens * columns * shape_.element,
-                    text + "_all_gather", true);
 }
 
-// The expansion of a latent, or of the layer's input, to the columns of this rank.
-void LatentAttention::up(std::string_view name, std::int64_t width, std::int64_t columns) {
-  linear_.prepare(name, width * columns, shape_.tokens * width);
-  build_.compute(std::string(name) + "_gemm",
-                 linear_.gemm(shape_.tokens, columns, width, GemmPass::Forward));
-}
-
-std::int64_t LatentAttention::query_inputs() const {
-  return arch_.query_latent > 0 ? arch_.query_latent : arch_.hidden;
+// Gathers the whole sequence and expands it to the columns of this rank. Other columns than those
+// of the latent do not enter the GEMM and are gathered in the precision of training.
+void LatentAttention::up(const LatentUp& up) {
+  const Gemm gemm = linear_.gemm(shape_.tokens, up.columns, up.width, GemmPass::Forward);
+  linear_.prepare(up.name, up.width * up.columns, shape_.tokens * up.width, Rows::Gathered);
+  if (shape_.sequence_parallel) {
+    group_.collective(CollectiveOp::AllGather,
+                      group_.operand_bytes(gemm.dtype, up.width) +
+                          shape_.tokens * up.extra_width * shape_.element,
+                      up.gather, true, group_.operand_type(gemm.dtype));
+  }
+  build_.compute(std::string(up.name) + "_gemm", gemm);
 }
 
 // The rotary embedding is applied to a part of each query head and to one key part that all heads
@@ -99,14 +117,10 @@ void LatentAttention::heads(std::string_view rope, std::string_view assembly, Pa
 }
 
 void LatentAttention::forward() {
-  if (arch_.query_latent > 0) {
-    down("query_down", arch_.query_latent, 0);
-  } else {
-    group_.gather_sequence("attention_all_gather");
-  }
-  up("query", query_inputs(), arch_.query_width() / shape_.tensor);
+  if (arch_.query_latent > 0) down("query_down", arch_.query_latent, 0);
+  up(query_up());
   down("key_value_down", arch_.kv_latent, arch_.rope_dim);
-  up("key_value", arch_.kv_latent, key_value_columns(arch_, shape_.tensor));
+  up(key_value_up());
   heads("rope", "key_assembly", Pass::Forward);
   core_.forward();
   const std::int64_t values = arch_.output_width() / shape_.tensor;
@@ -116,31 +130,28 @@ void LatentAttention::forward() {
   group_.join_partial_sums("attention_join");
 }
 
-// Recomputes queries, keys and values from the stored latents, with their norms.
+// Recomputes queries, keys and values from the stored latents, with their norms. The positional
+// columns are stored gathered (Megatron-LM multi_latent_attention.py, qkv_up_proj_and_rope_apply).
 void LatentAttention::recompute_up() {
-  if (arch_.query_latent > 0) {
-    norm("query_down_norm", arch_.query_latent, Pass::Forward);
-    up("query", query_inputs(), arch_.query_width() / shape_.tensor);
-  }
+  if (arch_.query_latent > 0) norm("query_down_norm", arch_.query_latent, Pass::Forward);
+  up(query_up());
   norm("key_value_down_norm", arch_.kv_latent, Pass::Forward);
-  up("key_value", arch_.kv_latent, key_value_columns(arch_, shape_.tensor));
+  LatentUp latent = key_value_up();
+  latent.extra_width = 0;
+  up(latent);
   heads("rope", "key_assembly", Pass::Forward);
 }
 
 // Backward of the expansion of a latent. The gradients of the latent are partial sums over the
 // tensor ranks' heads.
-OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, BackwardPart part) {
-  const std::string text(name);
-  const auto wgrad = [&] {
-    return build_.compute(text + "_wgrad",
-                          linear_.gemm(up.columns, up.width, shape_.tokens, GemmPass::WeightGrad));
-  };
-  if (shape_.sequence_parallel && part != BackwardPart::Input) {
-    group_.collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
-                      text + "_input_all_gather", true);
-  }
+OpIndex LatentAttention::up_backward(const LatentUp& up, BackwardPart part) {
+  const std::string text(up.name);
+  const Gemm weight = linear_.gemm(up.columns, up.width, shape_.tokens, GemmPass::WeightGrad);
+  const auto wgrad = [&] { return build_.compute(text + "_wgrad", weight); };
+  if (part != BackwardPart::Input)
+    group_.gather_operand(text + "_input_all_gather", weight.dtype, true, up.width);
   if (part == BackwardPart::Weight) return wgrad();
-  linear_.prepare(name, up.width * up.columns, shape_.tokens * up.columns);
+  linear_.prepare(up.name, up.width * up.columns, shape_.tokens * up.columns);
   build_.compute(text + "_dgrad",
                  linear_.gemm(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = options_.tensor.overlaps;
@@ -174,28 +185,22 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   const OpIndex projection =
       tensor_.row_backward("projection", arch_.output_width() / shape_.tensor, part);
   if (inputs) {
+    if (options_.recomputed.norms)
+      tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
     if (options_.recomputed.latent_up) tools_.repeat([this] { recompute_up(); });
     core_.backward();
     heads("rope_backward", "key_assembly_backward", Pass::Backward);
   }
-  const OpIndex key_value = up_backward("key_value",
-                                        {.width = arch_.kv_latent,
-                                         .extra_width = arch_.rope_dim,
-                                         .columns = key_value_columns(arch_, shape_.tensor)},
-                                        part);
-  if (inputs && options_.recomputed.norms)
-    tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
+  const OpIndex key_value = up_backward(key_value_up(), part);
   const OpIndex key_value_down =
       down_backward("key_value_down", arch_.kv_latent, arch_.rope_dim, part);
-  const std::int64_t queries = arch_.query_width() / shape_.tensor;
   OpIndex query = kNone;
   OpIndex query_down = kNone;
   if (arch_.query_latent > 0) {
-    query = up_backward("query",
-                        {.width = arch_.query_latent, .extra_width = 0, .columns = queries}, part);
+    query = up_backward(query_up(), part);
     query_down = down_backward("query_down", arch_.query_latent, 0, part);
   } else {
-    query = tensor_.column_backward({.name = "query", .outputs = queries}, part);
+    query = tensor_.column_backward({.name = "query", .outputs = query_up().columns}, part);
   }
   if (inputs) {  // queries and keys have the same input, so their gradients are added
     elementwise_.memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,
@@ -240,8 +245,7 @@ void latent_check(JsonObject& object, const Architecture& a) {
 
 // Every tensor rank holds the down-projections; the heads are divided.
 std::vector<Weight> latent_weights(const Architecture& a) {
-  using Modules = std::array<bool RecomputeModules::*, 2>;
-  constexpr Modules kUp{&RecomputeModules::latent_up};
+  constexpr std::array<bool RecomputeModules::*, 2> kUp{&RecomputeModules::latent_up};
   const bool compressed = a.query_latent > 0;
   std::vector<Weight> all;
   if (compressed)
@@ -254,7 +258,7 @@ std::vector<Weight> latent_weights(const Architecture& a) {
                  .outputs = a.query_width(),
                  .split = Split::Column,
                  .units = a.heads,
-                 .modules = compressed ? kUp : Modules{}});
+                 .modules = kUp});
   all.push_back({.name = "key_value_down",
                  .inputs = a.hidden,
                  .outputs = a.kv_latent + a.rope_dim,
@@ -280,12 +284,12 @@ LayerActivations latent_kept(const Architecture& a, const ActivationQuery& query
       sizes.outside(sizes.entering(latents)) +
       head_bytes(a, query, key_value_width_per_rank(a, query.tensor) * query.tensor) +
       sizes.dropout_mask(a);
-  // Rebuilt from the latents: queries if they are compressed, keys and values of all heads, and the
-  // latents after their norms.
+  // Rebuilt: queries, keys and values of all heads, and the latents after their norms. The
+  // positional columns, which a gather made, are stored for it.
   if (recomputed.latent_up) {
-    const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
-    bytes -= sizes.inside(sizes.element * (queries + a.query_width() + a.output_width())) +
+    bytes -= sizes.inside(sizes.element * (2 * a.query_width() + a.output_width())) +
              sizes.outside(sizes.entering(latents));
+    if (sizes.region > 1) bytes += sizes.tokens * sizes.element * a.rope_dim;
   }
   return {.attention = bytes, .core = recomputed.core ? 0 : core_bytes(a, query)};
 }

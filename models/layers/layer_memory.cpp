@@ -104,12 +104,12 @@ std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
 
 // Bytes by which frozen matrices change the stored activations. A frozen matrix without an adapter
 // does not store its input, and each adapter stores the tensor between its factors.
-std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
-                                bool trained) {
+std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind,
+                                std::optional<std::int64_t> expert_rows, bool trained) {
   const AdapterSet& adapters = options.adapters;
   if (!adapters.any() && trained) return 0;
   ActivationQuery query = options.query;
-  query.expert_rows = rows;
+  query.expert_rows = expert_rows;
   const FrozenLayer layer{.architecture = options.division.architecture,
                           .query = query,
                           .adapted = trained ? adapters.targets : kNoAdapters,
@@ -162,7 +162,7 @@ LayerMemory layer_memory(const MemoryOptions& options, LayerKind kind,
   const Architecture& a = options.division.architecture;
   ActivationQuery query = options.query;
   query.expert_rows = expert_rows;
-  const std::int64_t adapters = adapter_difference(options, kind, expert_rows.value_or(0), trained);
+  const std::int64_t adapters = adapter_difference(options, kind, expert_rows, trained);
   const bool full = query.recompute == Recompute::Full;
   const std::int64_t rows = expert_rows.value_or(0);
   const std::int64_t kept = bytes_of(layer_activations(a, kind, query), parts);

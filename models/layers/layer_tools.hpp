@@ -185,11 +185,14 @@ class TensorGroup {
   // sequence.
   void join_partial_sums(std::string_view name);
   void gather_sequence(std::string_view name);  // no operation without sequence parallelism
-  // Gathers the rows of an operand of a linear layer's GEMM, in the recipe's sequence_wire if the
-  // recipe sets the precision of this GEMM. kNone without sequence parallelism.
-  OpIndex gather_operand(std::string_view name, DataType gemm, bool blocking);
-  // Bytes of all rows of an operand that is gathered for a GEMM of the recipe.
-  [[nodiscard]] std::int64_t wire_bytes() const;
+  // Gathers the rows of an operand of a linear layer's GEMM, of so many columns (the hidden width
+  // if none are given). kNone without sequence parallelism.
+  OpIndex gather_operand(std::string_view name, DataType gemm, bool blocking,
+                         std::optional<std::int64_t> columns = {});
+  // The type in which the operand of a GEMM is gathered: the recipe's sequence_wire if the recipe
+  // sets the precision of this GEMM. Bytes of all its rows.
+  [[nodiscard]] DataType operand_type(DataType gemm) const;
+  [[nodiscard]] std::int64_t operand_bytes(DataType gemm, std::int64_t columns) const;
 
  private:
   const TensorOptions& options_;

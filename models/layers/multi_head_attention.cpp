@@ -210,20 +210,21 @@ LayerActivations attention_kept(const Architecture& a, const ActivationQuery& qu
     return {.attention = second_gemm_bytes(a, query), .core = core_bytes(a, query)};
   const ActivationSizes sizes(query);
   const std::int64_t normed = recomputed.norms ? 0 : sizes.gemm_inputs(a.hidden);
-  const std::int64_t kv_width = query.repeated_heads
-                                    ? 2 * a.query_width()
-                                    : key_value_width_per_rank(a, query.tensor) * query.tensor;
+  const std::int64_t kv_width =
+      query.repeated_heads ? 2 * a.query_width() : stored_key_value_width(a, query) * query.tensor;
   return {.attention = normed + head_bytes(a, query, kv_width) + sizes.dropout_mask(a),
           .core = recomputed.core ? 0 : core_bytes(a, query)};
 }
 
-// The input of queries, keys and values. The input of the projection is the output of the fused
-// core, which the core's backward reads anyway.
+// The input of queries, keys and values, and that of the projection where the core's backward does
+// not read the same tensor.
 std::int64_t attention_frozen_inputs(const FrozenLayer& layer) {
+  if (layer.recomputes_modules) return 0;
+  const Architecture& a = layer.architecture;
   const AdapterTargets& on = layer.adapted;
-  if (layer.recomputes_modules || on.query || on.key || on.value) return 0;
-  const ActivationSizes sizes(layer.query);
-  return layer.architecture.hidden / sizes.region * sizes.tokens * sizes.element;
+  const bool qkv = on.query || on.key || on.value;
+  return (qkv ? 0 : ActivationSizes(layer.query).gemm_inputs(a.hidden)) +
+         (on.projection ? 0 : projection_input_bytes(a, layer.query));
 }
 
 }  // namespace

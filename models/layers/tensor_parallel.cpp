@@ -131,18 +131,20 @@ void TensorGroup::gather_sequence(std::string_view name) {
   if (shape_.sequence_parallel) collective(CollectiveOp::AllGather, shape_.message, name, true);
 }
 
-OpIndex TensorGroup::gather_operand(std::string_view name, DataType gemm, bool blocking) {
+OpIndex TensorGroup::gather_operand(std::string_view name, DataType gemm, bool blocking,
+                                    std::optional<std::int64_t> columns) {
   if (!shape_.sequence_parallel) return kNone;
-  const bool narrow = gemm == options_.recipe.gemms && options_.recipe.sequence_wire.has_value();
-  if (!narrow) return collective(CollectiveOp::AllGather, shape_.message, name, blocking);
-  return collective(CollectiveOp::AllGather, wire_bytes(), name, blocking,
-                    *options_.recipe.sequence_wire);
+  return collective(CollectiveOp::AllGather, operand_bytes(gemm, columns.value_or(options_.hidden)),
+                    name, blocking, operand_type(gemm));
 }
 
-// Bytes of all rows of an operand that is gathered.
-std::int64_t TensorGroup::wire_bytes() const {
-  const DataType wire = options_.recipe.sequence_wire.value_or(shape_.dtype);
-  return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
+DataType TensorGroup::operand_type(DataType gemm) const {
+  const bool of_recipe = gemm == options_.recipe.gemms;
+  return of_recipe ? options_.recipe.sequence_wire.value_or(shape_.dtype) : shape_.dtype;
+}
+
+std::int64_t TensorGroup::operand_bytes(DataType gemm, std::int64_t columns) const {
+  return shape_.tokens * columns * static_cast<std::int64_t>(element_bytes(operand_type(gemm)));
 }
 
 // ---- GEMMs
@@ -152,9 +154,8 @@ bool TensorParallel::chunked() const { return options_.in_pieces && shape_.seque
 void TensorParallel::column_forward(std::string_view gather, std::string_view name,
                                     const Gemm& gemm) {
   if (chunked()) {
-    const bool narrow = gemm.dtype == options_.recipe.gemms;
     pipeline(options_, shape_, build_)
-        .gather_then(name, gemm, narrow ? group_.wire_bytes() : shape_.message);
+        .gather_then(name, gemm, group_.operand_bytes(gemm.dtype, options_.hidden));
     return;
   }
   group_.gather_operand(gather, gemm.dtype, true);

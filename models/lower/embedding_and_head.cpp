@@ -4,10 +4,11 @@ namespace trainyard {
 
 std::int64_t Head::logits() const { return shape_.tokens * (options_.vocab / shape_.tensor); }
 
-// Bytes that the MTP input keeps: both normalised halves, the inputs of both norms, and the ids.
-// (The layer before keeps its output separately.)
+// Bytes that the MTP input keeps: both normalised halves, which are the input of the projection,
+// the inputs of both norms, and the ids. (The layer before keeps its output separately.)
 std::int64_t MtpInput::kept() const {
-  return 4 * shape_.element * shape_.local_tokens * arch_.hidden + options_.embedding_kept;
+  const std::int64_t rows = options_.keeps_gathered ? shape_.tokens : shape_.local_tokens;
+  return 2 * shape_.element * (rows + shape_.local_tokens) * arch_.hidden + options_.embedding_kept;
 }
 
 // Looks up the rows of the table (masked to the rank's part of the vocabulary), reduces them over
@@ -215,16 +216,28 @@ void MtpInput::forward() {
   tools_.group.join_partial_sums("mtp_embedding_join");
   tools_.elementwise.norm_forward("mtp_token_norm");
   tools_.elementwise.norm_forward("mtp_hidden_norm");
-  if (shape_.sequence_parallel)
-    tools_.group.collective(CollectiveOp::AllGather, 2 * shape_.message, "mtp_all_gather", true);
+  gather_input("mtp_all_gather", true);
   build_.compute("mtp_projection_gemm", tools_.linear.gemm(shape_.tokens, hidden / shape_.tensor,
                                                            2 * hidden, GemmPass::Forward));
   tools_.group.collective(CollectiveOp::AllGather, shape_.message, "mtp_join", true);
 }
 
+// The input of the projection, which is both normalised halves.
+OpIndex MtpInput::gather_input(std::string_view name, bool blocking) {
+  const DataType type = tools_.linear.gemm(1, 1, 1, GemmPass::Forward).dtype;
+  return tools_.group.gather_operand(name, type, blocking, 2 * arch_.hidden);
+}
+
+// Under sequence parallelism each rank has the gradients of its own tokens, while the projection
+// and the table need those of all (Megatron-LM multi_token_prediction.py, _concat_embeddings). The
+// projection's input is gathered a second time for its weight gradient, while dgrad runs.
 std::vector<ReadyGradient> MtpInput::backward(BackwardPart part, std::size_t entries) {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
+  const bool overlaps = tools_.options.tensor.overlaps;
+  if (part != BackwardPart::Weight) tools_.group.gather_sequence("mtp_gradient_all_gather");
+  const bool gathers = part != BackwardPart::Input && !options_.keeps_gathered;
+  const OpIndex input = gathers ? gather_input("mtp_input_all_gather", !overlaps) : kNone;
   if (part != BackwardPart::Weight) {
     build_.compute("mtp_projection_dgrad",
                    tools_.linear.gemm(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
@@ -235,9 +248,11 @@ std::vector<ReadyGradient> MtpInput::backward(BackwardPart part, std::size_t ent
   }
   OpIndex last = build_.last_compute();
   if (part != BackwardPart::Input) {
+    if (overlaps) build_.wait_for(input);
     last = build_.compute(
         "mtp_projection_wgrad",
         tools_.linear.gemm(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
+    tools_.group.gather_sequence("mtp_embedding_gradient_all_gather");
     last = table_gradient("mtp_embedding_backward");
     build_.memory().release(last, Category::Activations, kept());
   }

@@ -108,6 +108,7 @@ class MtpInput : EmbeddingAndHeadWriter {
 
  private:
   [[nodiscard]] std::int64_t kept() const;
+  OpIndex gather_input(std::string_view name, bool blocking);
 };
 
 struct EmbeddingAndHead {

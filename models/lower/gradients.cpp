@@ -74,9 +74,11 @@ void GradientLowering::finish(const StageParameters& parameters,
   orthogonalise(parameters);
 }
 
-// Reduces gradients of weights that several ranks hold and of which each rank has a partial sum:
-// replicated weights such as norms under sequence parallelism, and an embedding on first and last
-// stage. Both come after the reduction over replicas (Megatron-LM finalize_model_grads).
+// Reduces gradients of weights that several ranks hold and of which each rank has a partial sum: an
+// embedding on first and last stage, and replicated weights. Under sequence parallelism each rank
+// has its own tokens for all of these. Without, it has its own heads or columns for the norms of
+// heads and the factors of adapters; other replicated weights have whole gradients. Both come after
+// the reduction over replicas (Megatron-LM finalize_model_grads).
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
   const std::int64_t shards = options_.shards_replicated ? options_.shards : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
@@ -84,9 +86,11 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
                                      (elements + shards - 1) / shards * held_bytes(),
                                      options_.held);
   };
-  if (shape_.sequence_parallel && parameters.replicated > 0) {
+  const std::int64_t partial =
+      shape_.sequence_parallel ? parameters.replicated : parameters.always_partial;
+  if (shape_.tensor > 1 && partial > 0) {
     build_.wait_for(build_.collective("norm_gradient_all_reduce", Stream::Tensor, Slot::Tensor,
-                                      all_reduce(GroupKind::Tensor, parameters.replicated),
+                                      all_reduce(GroupKind::Tensor, partial),
                                       {build_.last_compute()}));
   }
   if (parameters.shared_embedding > 0) {

@@ -24,8 +24,10 @@ struct StageParameters {
   std::int64_t experts = 0;              // of the rank's experts, which have their own replicas
   std::vector<CountedKind> layers = {};  // trained layers, by kind
   std::int64_t replicated = 0;           // held by every member of the tensor group
-  std::int64_t shared_embedding = 0;     // embedding that first and last stage both hold
-  std::int64_t on_host = 0;  // of those that this rank updates: with weights on the host
+  // Of `replicated`: gradients that are partial sums without sequence parallelism, too.
+  std::int64_t always_partial = 0;
+  std::int64_t shared_embedding = 0;  // embedding that first and last stage both hold
+  std::int64_t on_host = 0;           // of those that this rank updates: with weights on the host
 };
 
 // How the gradients of one rank are accumulated, and how the optimizer updates its weights.

@@ -80,7 +80,7 @@ ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& c
           .attention = plan.training.attention,
           .precision = plan.training.precision,
           .expert_tensor = plan.parallelism.expert_tensor_size(),
-          .heads_traded = context.heads > 1,
+          .head_traders = context.heads,
           .fused_loss = plan.training.fused_loss,
           .gemm_input = plan.recipe.gemm_input_bytes,
           .activation_input = plan.recipe.activation_input_bytes,

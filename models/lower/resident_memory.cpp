@@ -9,20 +9,34 @@ namespace trainyard {
 
 namespace {
 
-// Trained parameters of a layer that every tensor rank holds: norms and similar vectors, or with
-// adapters the factors that are not divided.
-std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind) {
-  const WeightDivision& division = options.weights.division;
-  if (!options.weights.adapters.any())
-    return layer_shard(division.architecture, kind, {.tensor = division.tensor}).replicated;
+// The factors of a layer's adapters that are not divided.
+std::int64_t replicated_factors(const AdapterSet& adapters, LayerKind kind) {
   std::int64_t sum = 0;
-  for (const Adapter& adapter : options.weights.adapters.of(kind))
+  for (const Adapter& adapter : adapters.of(kind))
     sum += adapter.rank * (adapter.row_parallel ? adapter.outputs : adapter.inputs);
   return sum;
 }
 
-// The same for embedding, LM head and layers of multi-token prediction of a chunk. Each of the
-// latter has three additional norms.
+// Adds the trained parameters of a layer that every tensor rank holds: norms and similar vectors,
+// or with adapters the factors that are not divided.
+void add_replicated(const LoweringOptions& options, LayerKind kind, StageParameters& parameters) {
+  const WeightDivision& division = options.weights.division;
+  const AdapterSet& adapters = options.weights.adapters;
+  if (adapters.any()) {
+    const std::int64_t factors = replicated_factors(adapters, kind);
+    parameters.replicated += factors;
+    parameters.always_partial += factors;
+    return;
+  }
+  parameters.replicated +=
+      layer_shard(division.architecture, kind, {.tensor = division.tensor}).replicated;
+  for (const Weight& weight : layer_weights(division.architecture, kind)) {
+    if (weight.split == Split::Column) parameters.always_partial += weight.vector;
+  }
+}
+
+// Such parameters of embedding, LM head and layers of multi-token prediction of a chunk. Each of
+// the latter has three additional norms.
 std::int64_t replicated_in_ends(const LoweringOptions& options, const StageChunk& chunk) {
   const WeightOptions& weights = options.weights;
   std::int64_t sum = 3 * chunk.mtp_layers * weights.division.architecture.norm_width();
@@ -157,7 +171,7 @@ StageParameters stage_parameters(const LoweringOptions& options, const StageLayo
       if (!trained.layer(layer)) continue;
       const LayerKind kind = layer_kind(options.layer.architecture, layer);
       count_kind(parameters.layers, kind);
-      parameters.replicated += replicated_in_layer(options, kind);
+      add_replicated(options, kind, parameters);
     }
     if (options.weights.adapters.any()) continue;
     parameters.replicated += replicated_in_ends(options, chunk);

@@ -32,10 +32,11 @@ class TensorRanks {
   }
 
   // With more tensor ranks than key-value heads, ranks hold copies of the heads: each head is on
-  // the same number of ranks, among which its columns are divided.
+  // the same number of ranks, among which its columns are divided. Latent attention expands keys
+  // and values to one head for each query head.
   void divides_key_value_heads() const {
     const Architecture& model = check_.architecture();
-    if (model.kv_heads >= model.heads) return;
+    if (model.latent() || model.kv_heads >= model.heads) return;
     if (!replicates_kv_heads(model, tensor_)) {
       divides(model.kv_heads, "key-value heads");
     } else if (tensor_ % model.kv_heads != 0) {
@@ -153,6 +154,7 @@ void check_tensor(const Check& check) {
     ranks.divides(model.heads, "heads");
     ranks.divides_key_value_heads();
     ranks.divides(model.ffn, "feed-forward columns");
+    ranks.divides(model.shared_ffn, "columns of shared experts");
   }
 }
 

@@ -167,7 +167,7 @@ class FullySharded final : public DataParallel {
   [[nodiscard]] Group& group_at(const UnitIndex& place);
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
-  void gather_ahead(const UnitIndex& place);
+  void gather_ahead(const UnitBackward& backward);
   void end_backward(Group& group, const UnitBackward& backward);
 
   const ReplicaOptions& options_;
@@ -511,11 +511,15 @@ void FullySharded::after_recompute(const UnitIndex& place) {
   if (gives_back(group)) gathers_.give_back(group, true);
 }
 
-// Prefetches the group that the backward needs next.
-void FullySharded::gather_ahead(const UnitIndex& place) {
+// Prefetches the group that the backward needs next. The input part of a split backward ends before
+// the embedding, which has no input gradient.
+void FullySharded::gather_ahead(const UnitBackward& backward) {
+  const UnitIndex& place = backward.place;
   if (!options_.parallelism.backward_prefetch || place.unit == 0) return;
   const UnitIndex before{.chunk = place.chunk, .unit = place.unit - 1};
-  if (weights_[before.chunk].units[before.unit].reached) gathers_.gather(group_at(before));
+  const WeightUnit& unit = weights_[before.chunk].units[before.unit];
+  if (backward.part == BackwardPart::Input && !unit.is_layer()) return;
+  if (unit.reached) gathers_.gather(group_at(before));
 }
 
 void FullySharded::before_backward(const UnitBackward& backward) {
@@ -529,7 +533,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
     const bool mtp_uses_root = root.forward_ends_at > root.last_unit;
     if (mtp_uses_root && backward.place.unit > root.last_unit) gathers_.use(root, Pass::Backward);
     gathers_.use(group, Pass::Backward);
-    gather_ahead(backward.place);
+    gather_ahead(backward);
   }
   if (backward.part == BackwardPart::Input) return;
   const ChunkWeights& weights = weights_[backward.place.chunk];

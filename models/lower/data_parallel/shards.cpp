@@ -21,7 +21,7 @@ ShardSlots shard_slots(const Parallelism& parallelism, Slot data) {
           .shards = shards,
           .replicas = all / shards,
           .shard = shards > 1 && shards < all ? Slot::Shard : data,
-          .kept_by = parallelism.reshard_group};
+          .kept_by = parallelism.reshard_size()};
 }
 
 std::int64_t expert_shards(const Parallelism& parallelism) {
@@ -38,7 +38,7 @@ ShardSlots expert_shard_slots(const Parallelism& parallelism, Slot data) {
           .shard = shards > 1 && shards < all ? Slot::ExpertShard : data,
           .replica = Slot::ExpertReplica,
           .reshard = Slot::ExpertReshard,
-          .kept_by = parallelism.expert_reshard_group()};
+          .kept_by = parallelism.expert_reshard_size()};
 }
 
 bool partitions_every_microbatch(const Parallelism& p) {

@@ -176,8 +176,8 @@ TEST(Adapters, StateAndLeaksBesideExperts) {
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)], 4 * trained);
 }
 
-// Do frozen experts keep no inputs? Token rows, the router's input and the tensors between an
-// expert's GEMMs are not read in the backward.
+// Do frozen experts keep no inputs? Token rows, the router's input and the tensors between the
+// GEMMs of an expert and of the shared ones, which are 64 wide, are not read in the backward.
 TEST(Adapters, FrozenExpertsKeepNoInputs) {
   const TrainingPlan plan = adapted_experts().front();
   TrainingPlan whole = plan;
@@ -186,7 +186,26 @@ TEST(Adapters, FrozenExpertsKeepNoInputs) {
   const std::int64_t saved =
       layer_memory(memory_options(whole), moe_layer(whole.architecture), rows).kept -
       layer_memory(memory_options(plan), moe_layer(plan.architecture), rows).kept;
-  EXPECT_EQ(saved, 2 * (rows * (256 + 128) + 128 * 256) - 2 * 128 * 8 * 2);
+  EXPECT_EQ(saved, 2 * (rows * (256 + 128) + 128 * (256 + 64)) - 2 * 128 * 8 * 2);
+}
+
+// Are the factors that every tensor rank holds summed without sequence parallelism? Each rank has
+// their gradients for its own columns. In fp32, of 4 layers, the factors of 256 x 8 before queries
+// and values.
+TEST(Adapters, ReplicatedFactorsAreSummed) {
+  for (const bool sequence_parallel : {false, true}) {
+    TrainingPlan plan =
+        plan_of(small_llama(4), {.tensor = 2, .sequence_parallel = sequence_parallel}, 1);
+    plan.training.lora_rank = 8;
+    plan.training.lora_targets = flags_of(kAdapterTargets, {"query", "value"});
+    const Workload workload = lower(plan);
+    std::int64_t summed = 0;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.name == "norm_gradient_all_reduce")
+        summed += bytes_of(workload.calls[view.op.payload]);
+    });
+    EXPECT_EQ(summed, 4 * 4 * 2 * 256 * 8) << sequence_parallel;
+  }
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 // 66 to 68).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
 
+#include "models/architecture/weights.hpp"
 #include "models/attention_pairs.hpp"
 #include "models/layers/attention_core.hpp"
 #include "models/layers/layer_memory.hpp"
@@ -225,6 +227,19 @@ TEST(ContextTraffic, KeyValueHeadsAreCopiedWhereRanksAreMore) {
   EXPECT_EQ(traded_kv_heads(8, 16), 1);
 }
 
+// Are the copies of key-value heads stored? A rank stores one of 8 heads at all positions, which is
+// as much as 16 heads at its own, and as much for their gradients.
+TEST(ContextTraffic, CopiesOfKeyValueHeadsAreStored) {
+  const auto memory = [](std::int64_t kv_heads) {
+    TrainingPlan plan = long_plan({.context = 16, .context_exchange = ContextExchange::AllToAll});
+    plan.architecture.kv_heads = kv_heads;
+    return layer_memory(memory_options(plan), layer_kind(plan.architecture, 0));
+  };
+  EXPECT_EQ(memory(8).kept, memory(16).kept);
+  EXPECT_EQ(memory(8).workspace, memory(16).workspace);
+  EXPECT_EQ(memory(32).kept - memory(16).kept, 2 * 2048 * 2 * 16 * 128);
+}
+
 // Is the hierarchical exchange an all_to_all and a ring? The all_to_all is within two ranks, the
 // ring has two pairs, and carries half of the heads of twice the positions.
 TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
@@ -300,7 +315,8 @@ TEST(ContextParallel, TheRecipeOfAttentionHoldsUnlessKeysAreGathered) {
 }
 
 // Is all memory freed (oracle 60), and does a rank keep a part of what a single rank would keep? If
-// heads are exchanged, the attention output before the exchange is kept in addition.
+// heads are exchanged, the attention output before the exchange is kept in addition, and copies of
+// key-value heads where ranks are more.
 TEST(ContextParallel, AllMemoryComesBack) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);
@@ -311,13 +327,15 @@ TEST(ContextParallel, AllMemoryComesBack) {
     }
     TrainingPlan alone = plan;
     alone.parallelism.context = 1;
-    const bool traded = context_shape(p).heads > 1;
-    const std::int64_t output = traded ? plan.training.micro_batch_size *
-                                             plan.training.sequence_length *
-                                             plan.architecture.output_width() * 2 / p.tensor
-                                       : 0;
+    const std::int64_t traders = context_shape(p).heads;
+    const std::int64_t kv_heads = kv_heads_per_rank(plan.architecture, p.tensor);
+    const std::int64_t output = traders > 1 ? plan.architecture.output_width() / p.tensor : 0;
+    const std::int64_t copies =
+        2 * plan.architecture.head_dim * (std::max(kv_heads, traders) - kv_heads);
+    const std::int64_t more =
+        plan.training.micro_batch_size * plan.training.sequence_length * (output + copies) * 2;
     EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept * p.context,
-              layer_memory(memory_options(alone), dense_layer(alone.architecture)).kept + output);
+              layer_memory(memory_options(alone), dense_layer(alone.architecture)).kept + more);
   }
 }
 

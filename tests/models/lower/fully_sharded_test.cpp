@@ -7,6 +7,7 @@
 #include "models/lower/data_parallel/bucketed.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/options.hpp"
+#include "same_program.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 #include "tests/models/architecture/kinds.hpp"
@@ -267,6 +268,35 @@ TEST(FullySharded, AGroupOfOneKeepsAll) {
   };
   EXPECT_EQ(gathers({.data = 4, .zero_stage = 3, .reshard_group = 1}), 1 + 4);
   EXPECT_EQ(gathers({.data = 4, .zero_stage = 3, .reshard_group = 2}), 1 + 4 + 4);
+}
+
+// Is a group of all ranks that share the weights the same as none? Each rank keeps its shard, and
+// nothing beside it.
+TEST(FullySharded, AGroupOfAllKeepsNothing) {
+  const auto step = [](std::int64_t group) {
+    return timed_step(sharded_plan({.data = 4, .zero_stage = 3, .reshard_group = group}));
+  };
+  const Step none = step(0);
+  const Step all = step(4);
+  EXPECT_EQ(all.workload.groups.size(), none.workload.groups.size());
+  expect_same(all.workload.programs[0], none.workload.programs[0]);
+  EXPECT_NE(step(2).workload.groups.size(), none.workload.groups.size());
+}
+
+// Is all memory freed where the backward is split and every group is resharded? Input parts end
+// before the embedding.
+TEST(FullySharded, ASplitBackwardGivesAllBack) {
+  for (const char* schedule : {"zb_h1", "zb_h2"}) {
+    const Workload workload = lower(sharded_plan({.pipeline = 2,
+                                                  .data = 4,
+                                                  .schedule = schedule,
+                                                  .zero_stage = 3,
+                                                  .reshard_after_forward = Reshard::Always},
+                                                 4));
+    for (const Program& program : workload.programs)
+      for (const std::int64_t bytes : unreturned_bytes(workload, program))
+        EXPECT_EQ(bytes, 0) << schedule;
+  }
 }
 
 // Does a rank hold exactly the fp32 weights, gradients and moments of its share?

@@ -211,6 +211,53 @@ TEST(MultiTokenPrediction, GathersBothInputsOfTheProjection) {
   EXPECT_EQ(gathered["mtp_join"], 128 * 256 * 2);
 }
 
+// Do they gather in the backward what the projection and the table read? These are the gradient of
+// the output, the input a second time unless it was kept, and the gradient of the embedding.
+TEST(MultiTokenPrediction, GathersGradientsAndInputsInTheBackward) {
+  using Gathers = std::map<std::string, std::int64_t>;
+  const std::int64_t message = 128 * 256 * 2;
+  for (const bool kept : {false, true}) {
+    TrainingPlan plan = plan_of(small_llama(2), {.tensor = 2, .sequence_parallel = true}, 1);
+    plan.training.mtp_layers = 1;
+    plan.elementwise_kernels.keeps_gathered = kept;
+    Gathers wanted{{"mtp_gradient_all_gather", message},
+                   {"mtp_dgrad_join", 2 * message},
+                   {"mtp_embedding_gradient_all_gather", message}};
+    if (!kept) wanted["mtp_input_all_gather"] = 2 * message;
+    const Workload workload = lower(plan);
+    Gathers found;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.op.kind == OpKind::Collective && view.op.part == StepPart::Backward &&
+          view.name.starts_with("mtp_"))
+        found[std::string(view.name)] += bytes_of(workload.calls[view.op.payload]);
+    });
+    EXPECT_EQ(found, wanted) << kept;
+    for (const std::int64_t bytes : unreturned_bytes(workload, workload.programs[0]))
+      EXPECT_EQ(bytes, 0);
+  }
+}
+
+// Are the inputs of shared experts and the latents gathered in 8 bits, forward and backward, where
+// the recipe gathers operands so? 128 tokens of 256, 96 and 64 numbers; the 8 positional columns
+// enter no GEMM and keep 16 bits.
+TEST(LatentAttention, OperandsAreGatheredInEightBits) {
+  TrainingPlan plan = plan_of(small_latent(2), {.tensor = 2, .sequence_parallel = true}, 1);
+  plan.recipe = load_recipe("fp8");
+  const Workload workload = lower(plan);
+  std::map<std::string, std::set<std::int64_t>> gathered;
+  for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+    if (view.op.kind == OpKind::Collective)
+      gathered[std::string(view.name)].insert(bytes_of(workload.calls[view.op.payload]));
+  });
+  using OneSize = std::set<std::int64_t>;
+  EXPECT_EQ(gathered["shared_all_gather"], (OneSize{128 * 256}));
+  EXPECT_EQ(gathered["shared_up_input_all_gather"], (OneSize{128 * 256}));
+  EXPECT_EQ(gathered["query_down_all_gather"], (OneSize{128 * 96}));
+  EXPECT_EQ(gathered["query_input_all_gather"], (OneSize{128 * 96}));
+  EXPECT_EQ(gathered["key_value_down_all_gather"], (OneSize{128 * (64 + 2 * 8)}));
+  EXPECT_EQ(gathered["key_value_input_all_gather"], (OneSize{128 * 64}));
+}
+
 // Do shared experts split their backward too? A split backward leaves the weight gradients of
 // shared experts, and only those, to its second part.
 TEST(MoeFlops, SharedExpertsSplitTheirBackwardToo) {
@@ -356,8 +403,8 @@ TEST(Dispatch, TokensThatAreSentOnceAreCopiedWhereTheyArrive) {
   }
 }
 
-// Do ranks gather their routing maps for HybridEP, a byte for each token and expert, and read all of
-// them? 128 tokens on each of 4 ranks.
+// Do ranks gather their routing maps for HybridEP, a byte for each token and expert, and read all
+// of them? 128 tokens on each of 4 ranks.
 TEST(Dispatch, HybridEpGathersRoutingMaps) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
   EXPECT_EQ(bytes_of_kernel(lower(plan), "routing_map_scan"), 0);

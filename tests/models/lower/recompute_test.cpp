@@ -159,6 +159,39 @@ TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
   EXPECT_EQ(moe.count("attention_norm"), 0U);
 }
 
+// Does a recomputed expansion gather what it multiplies? Latents are stored in parts of the
+// sequence under sequence parallelism, and the positional columns gathered. Queries that are not
+// compressed come from the layer's input.
+TEST(RecomputedModules, LatentsAreGatheredAgain) {
+  TrainingPlan plan =
+      plan_of(latent_experts(2), {.tensor = 2, .sequence_parallel = true, .expert_tensor = 1}, 1);
+  plan.training.recompute = Recompute::Selective;
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"mla_up_proj"});
+  const auto gathered = [&] {
+    const Workload workload = lower(plan);
+    std::map<std::string, std::int64_t> bytes;
+    for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
+      if (view.op.part == StepPart::Recompute && view.op.kind == OpKind::Collective)
+        bytes[std::string(view.name)] += bytes_of(workload.calls[view.op.payload]);
+    });
+    return bytes;
+  };
+  using Gathers = std::map<std::string, std::int64_t>;
+  EXPECT_EQ(gathered(), (Gathers{{"query_down_all_gather", 2 * 128 * 96 * 2},
+                                 {"key_value_down_all_gather", 2 * 128 * 64 * 2}}));
+  const auto kept = [&] {
+    return layer_memory(memory_options(plan), moe_layer(plan.architecture), 256).kept;
+  };
+  const std::int64_t with = kept();
+  plan.training.recompute = Recompute::None;
+  EXPECT_EQ(kept() - with, 128 * 2 * (2 * 16 * 24 + 16 * 16 + 96 + 64) / 2 - 128 * 2 * 8);
+  plan.training.recompute = Recompute::Selective;
+  plan.architecture.query_latent = 0;
+  EXPECT_EQ(gathered(), (Gathers{{"attention_all_gather", 2 * 128 * 256 * 2},
+                                 {"key_value_down_all_gather", 2 * 128 * 64 * 2}}));
+  EXPECT_EQ(repeated(plan).at("query_gemm"), 2);
+}
+
 // Do recomputed modules of experts and latents keep the bytes of the formula? T = 128 tokens, two
 // rows each. The tensors of a module are no longer kept, and exist while its layer's backward runs.
 TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {

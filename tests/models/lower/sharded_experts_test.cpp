@@ -41,12 +41,12 @@ TEST(ShardedExperts, ACopyHasItsPartOfTheirReplicas) {
   const ShardSlots slots = expert_shard_slots(p, Slot::ExpertData);
   EXPECT_EQ(slots.shards, 2);
   EXPECT_EQ(slots.replicas, 4);
-  const Workload workload = lower(plan_with(3, 4, 4));
+  const Workload workload = lower(plan_with(3, 4));
   EXPECT_EQ(group_of(workload, 1, Slot::ExpertData), (Members{1, 3, 5, 7}));
   EXPECT_EQ(group_of(workload, 1, Slot::ExpertShard), (Members{1, 3}));
   EXPECT_EQ(group_of(workload, 1, Slot::ExpertReplica), (Members{1, 5}));
-  EXPECT_EQ(group_of(workload, 1, Slot::ExpertReshard), (Members{1, 3}));
   EXPECT_EQ(group_of(workload, 1, Slot::Shard), (Members{0, 1, 2, 3}));
+  EXPECT_EQ(group_of(lower(plan_with(3, 8, 4)), 1, Slot::ExpertReshard), (Members{1, 3}));
 }
 
 struct Sent {

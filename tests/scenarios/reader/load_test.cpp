@@ -214,6 +214,24 @@ TEST(LoadScenario, KeyValueHeadsMustDivideToo) {
                         "(divisors: 1, 2, 4, 8)"));
 }
 
+// Must the columns of shared experts divide among tensor ranks, and need key-value heads not, where
+// latent attention expands keys and values to every query head?
+TEST(LoadScenario, SharedExpertsDivideAndLatentsNeedNoKeyValueHeads) {
+  Json document = sample();
+  Json& model = document["model"] = {
+      {"layers", 8},       {"hidden", 3072},     {"heads", 24},       {"kv_heads", 6},
+      {"ffn", 12288},      {"vocab", 50257},     {"head_dim", 192},   {"value_dim", 128},
+      {"rope_dim", 64},    {"kv_latent", 256},   {"experts", 8},      {"experts_per_token", 2},
+      {"expert_ffn", 768}, {"shared_ffn", 1001}, {"dense_layers", 0}, {"max_positions", 2048}};
+  document["parallelism"] = {{"tensor", 4}, {"data", 16}};
+  EXPECT_EQ(
+      complaints(document),
+      "/parallelism/tensor: 1001 columns of shared experts do not divide among 4 tensor ranks "
+      "(divisors: 1, 7, 11, 13)");
+  model["shared_ffn"] = 1000;
+  EXPECT_EQ(complaints(document), "");
+}
+
 // Are uneven splits understood?
 TEST(LoadScenario, UnevenSplitsAreUnderstood) {
   Json document = sample();

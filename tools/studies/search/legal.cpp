@@ -19,13 +19,16 @@ bool batch_divides(const TrainingPlan& plan) {
          training.global_batch_size % (training.micro_batch_size * plan.parallelism.data) == 0;
 }
 
+// If the tensor ranks replicate kv heads, every head needs the same number of copies.
+bool kv_heads_divide(const Architecture& model, std::int64_t tensor) {
+  if (model.latent()) return true;  // as many as query heads
+  if (!replicates_kv_heads(model, tensor)) return model.kv_heads % tensor == 0;
+  return tensor % model.kv_heads == 0 && 2 * model.kv_width() % tensor == 0;
+}
+
 bool heads_divide(const Architecture& model, std::int64_t tensor) {
-  if (model.heads % tensor != 0) return false;
-  // If the tensor ranks replicate kv heads, every head needs the same number of copies.
-  const bool copies = replicates_kv_heads(model, tensor);
-  if (copies ? tensor % model.kv_heads != 0 || 2 * model.kv_width() % tensor != 0
-             : model.kv_heads % tensor != 0)
-    return false;
+  if (model.heads % tensor != 0 || !kv_heads_divide(model, tensor)) return false;
+  if (model.shared_ffn % tensor != 0) return false;
   return model.has_experts() || model.ffn % tensor == 0;
 }
 
