@@ -77,8 +77,8 @@ void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
   }
 }
 
-// Gives the cables of other nodes' NICs their rates. The fabric has drawn all cables at the rate of
-// the usual node's NIC.
+// Gives the cables of other nodes' NICs their rates and latencies. The fabric has drawn all cables
+// with those of the usual node's NIC.
 void change_ports(const ClusterSpec& spec, Wiring& wiring) {
   if (spec.others.empty()) return;
   wiring.rewire([&](const Link& link) {
@@ -90,13 +90,21 @@ void change_ports(const ClusterSpec& spec, Wiring& wiring) {
       const NodeSpec& node = node_at(spec, static_cast<std::uint32_t>(wiring.device(end).node));
       wire.capacity = wire.capacity * (node.nic / spec.node.nic);
       wire.nominal = wire.nominal * (node.nic_nominal / spec.node.nic_nominal);
-      wire.latency = std::max(wire.latency, node.nic_latency);
+      wire.latency = node.nic_latency;
     }
     return wire;
   });
 }
 
-// Lists the GPUs where they differ. The host memory of the cluster is the smallest of its nodes.
+// A step of a collective waits for the slowest node.
+CollectiveLatency slower(const CollectiveLatency& a, const CollectiveLatency& b) {
+  return {.launch = std::max(a.launch, b.launch),
+          .intra_step = std::max(a.intra_step, b.intra_step),
+          .inter_step = std::max(a.inter_step, b.inter_step)};
+}
+
+// Lists the GPUs where they differ. The host memory of the cluster is the smallest of its nodes,
+// and its latency the longest.
 void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
   if (spec.others.empty() && spec.node.other_gpus.empty()) return;
   for (std::uint32_t number = 0; number < spec.nodes; ++number) {
@@ -105,6 +113,7 @@ void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
       facts.mixed_gpus.push_back(gpu_kind(node, gpu));
     facts.host_memory =
         number == 0 ? node.host_memory : std::min(facts.host_memory, node.host_memory);
+    facts.latency = number == 0 ? node.latency : slower(facts.latency, node.latency);
   }
   clear_if_uniform(facts);
 }
@@ -150,6 +159,8 @@ void check(const ClusterSpec& spec) {
   const NodeSpec& node = spec.node;
   if (spec.nodes == 0) refuse("/nodes", "a cluster has at least one node, not 0", "");
   if (node.gpus == 0) refuse("/node", "a node has at least one GPU, not 0", "");
+  if (spec.nodes == 1 && spec.sites)
+    refuse("/sites", "one node is in one place", "leave them out, or give more nodes");
   if (spec.nodes > 1 && node.nics == 0) {
     refuse("/node", fmt::format("{} has no NIC to join {} nodes", node.name, spec.nodes),
            "give the node NICs, or use one node");

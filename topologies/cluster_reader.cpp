@@ -106,6 +106,26 @@ Json node_json(const NodeSpec& node) {
   return to_json(node);
 }
 
+// The devices and links of a custom cluster before its faults, which are written beside them.
+Json whole_custom_json(ClusterSpec spec) {
+  spec.faults.clear();
+  return to_custom_json(build_custom(spec));
+}
+
+Json described_json(const ClusterSpec& spec) {
+  Json json;
+  json["node"] = node_json(spec.node);
+  json["nodes"] = spec.nodes;
+  for (const OtherNodes& others : spec.others)
+    json["others"].push_back({{"nodes", others.nodes}, {"node", node_json(others.node)}});
+  json["fabric"] = to_json(spec.fabric);
+  if (spec.sites)
+    json["sites"] = {{"count", spec.sites->count},
+                     {"rate", exact_text(spec.sites->rate)},
+                     {"latency", exact_text(spec.sites->latency)}};
+  return json;
+}
+
 }  // namespace
 
 ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder) {
@@ -137,17 +157,7 @@ void check_cluster_builds(JsonFile& file, std::string_view pointer, const Cluste
 }
 
 Json to_json(const ClusterSpec& spec) {
-  if (spec.custom) return to_custom_json(build_custom(spec));
-  Json json;
-  json["node"] = node_json(spec.node);
-  json["nodes"] = spec.nodes;
-  for (const OtherNodes& others : spec.others)
-    json["others"].push_back({{"nodes", others.nodes}, {"node", node_json(others.node)}});
-  json["fabric"] = to_json(spec.fabric);
-  if (spec.sites)
-    json["sites"] = {{"count", spec.sites->count},
-                     {"rate", exact_text(spec.sites->rate)},
-                     {"latency", exact_text(spec.sites->latency)}};
+  Json json = spec.custom ? whole_custom_json(spec) : described_json(spec);
   if (!spec.faults.empty()) json["faults"] = to_json(std::span<const Fault>(spec.faults));
   return json;
 }

@@ -50,9 +50,21 @@ constexpr Own<T> kDims{
       if (object.has(key)) torus.dims = read_dims(object, key);
     },
     [](const T& torus) { return torus.dims.empty() ? Json() : Json(torus.dims); }};
+constexpr Own<T> kCount = count<&T::dimensions, 1>();
+constexpr Own<T> kDimensions{
+    [](JsonObject& object, std::string_view key, T& torus) {
+      kCount.read(object, key, torus);
+      if (object.has(key) && !torus.dims.empty() && torus.dims.size() != torus.dimensions)
+        object.report(key, fmt::format("{}, and dims has {}", torus.dimensions, torus.dims.size()),
+                      "leave one of them out");
+    },
+    [](const T& torus) {
+      return torus.dims.empty() ? kCount.write(torus) : Json(torus.dims.size());
+    },
+    kCount.schema, kCount.required};
 constexpr Field<T> kTorus[] = {
     {"dims", "nodes along each dimension; balanced when left out", kDims},
-    {"dimensions", "of balanced ones", count<&T::dimensions, 1>()},
+    {"dimensions", "of balanced ones", kDimensions},
     {"cables", "between two neighbours; 0: as many as a node has NICs", count<&T::cables, 0>()},
     {"hop_latency", kHopMeaning, time<&T::hop_latency>()},
 };

@@ -336,8 +336,14 @@ Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts, Wir
   for (std::size_t i = 0; i < faults.size(); ++i) breaker.apply(faults[i], i);
   facts.timed_faults = breaker.timed();
   Wiring rest = breaker.rest();
-  nic_of_gpu = usable_nics(rest, gpus, std::move(nic_of_gpu));
-  return {std::move(facts), std::move(rest), std::move(gpus), std::move(nic_of_gpu)};
+  std::vector<DeviceId> nics = usable_nics(rest, gpus, nic_of_gpu);
+  try {
+    return {facts, std::move(rest), gpus, std::move(nics)};
+  } catch (const InputError& error) {
+    (void)Cluster(facts, wiring, gpus, nic_of_gpu);  // throws if the faults are not the reason
+    refuse_fault("/faults", "with them " + error.problems().front().problem,
+                 "leave a way between all GPUs alive, or take nodes out of the cluster");
+  }
 }
 
 using Json = nlohmann::ordered_json;

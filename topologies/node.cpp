@@ -189,10 +189,21 @@ constexpr Field<N> kHostMemory[] = {
     {"bandwidth", "as sold", rate<&N::host_bandwidth>()},
 };
 bool has_nics(const N& node) { return node.nics > 0; }
+// A rate that is left out is that of the data file or of the other field, and contradicts nothing.
+constexpr Own<N> kNicNominal{
+    [](JsonObject& nic, std::string_view key, N& node) {
+      rate<&N::nic_nominal, &N::nic>().read(nic, key, node);
+      if (nic.has("usable") && nic.has(key) && node.nic > node.nic_nominal)
+        nic.report(key,
+                   fmt::format("{} is less than the usable {}", exact_text(node.nic_nominal),
+                               exact_text(node.nic)),
+                   "give what the NIC is sold as, at least what it delivers");
+    },
+    rate<&N::nic_nominal, &N::nic>().write};
 constexpr Field<N> kNic[] = {
     {"count", "of a node", count<&N::nics, 0, Absent::Reported>()},
     {"usable", "of one NIC", rate<&N::nic>(), has_nics},
-    {"nominal", "as sold", rate<&N::nic_nominal, &N::nic>(), has_nics},
+    {"nominal", "as sold", kNicNominal, has_nics},
     {"latency", "of one traversal", time<&N::nic_latency, Absent::Reported>(), has_nics},
 };
 constexpr Own<N> kCollectiveLatency{[](JsonObject& object, std::string_view key, N& node) {
@@ -244,7 +255,7 @@ NodeSpec read_node(JsonObject object, std::string name) {
 void change_nics(JsonObject object, NodeSpec& node) {
   object.ignore("source");
   rate<&N::nic>().read(object, "usable", node);
-  rate<&N::nic_nominal, &N::nic>().read(object, "nominal", node);
+  kNicNominal.read(object, "nominal", node);
   time<&N::nic_latency>().read(object, "latency", node);
 }
 

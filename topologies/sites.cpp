@@ -48,11 +48,10 @@ std::vector<DeviceId> top_switches(const Draft& draft, std::size_t before) {
   return switches;
 }
 
-// A line carries its rate in each direction. Within a site nothing but the line limits what crosses
-// it.
-Wire line(const Sites& sites, Seconds latency) {
-  return {
-      .kind = LinkKind::Global, .capacity = sites.rate, .nominal = sites.rate, .latency = latency};
+// Carries the rate of so many lines in each direction.
+Wire lines(const Sites& sites, std::uint32_t count, Seconds latency) {
+  const BytesPerSecond rate = sites.rate * count;
+  return {.kind = LinkKind::Global, .capacity = rate, .nominal = rate, .latency = latency};
 }
 
 DeviceId add_gateway(Draft& draft, std::uint32_t site) {
@@ -82,12 +81,14 @@ void draw_sites(const ClusterSpec& spec, Draft& draft) {
     // The gateway is a core switch too, so the search comes before it is added.
     const std::vector<DeviceId> tops = top_switches(draft, before);
     gateways.push_back(add_gateway(draft, number));
+    // Within a site nothing limits what crosses its lines to all other sites.
     for (const DeviceId top : tops)
-      draft.cable(top, gateways.back(), line(*spec.sites, kUsualHopLatency));
+      draft.cable(top, gateways.back(),
+                  lines(*spec.sites, spec.sites->count - 1, kUsualHopLatency));
   }
   for (std::size_t a = 0; a < gateways.size(); ++a)
     for (std::size_t b = a + 1; b < gateways.size(); ++b)
-      draft.cable(gateways[a], gateways[b], line(*spec.sites, spec.sites->latency));
+      draft.cable(gateways[a], gateways[b], lines(*spec.sites, 1, spec.sites->latency));
   draft.nics = nics;
 }
 

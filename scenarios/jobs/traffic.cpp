@@ -24,6 +24,10 @@ constexpr Words<TrafficPattern, 5> kPatterns{{{TrafficPattern::Ring, "ring"},
                                               {TrafficPattern::AllToOne, "all_to_one"},
                                               {TrafficPattern::OneToAll, "one_to_all"}}};
 
+bool has_servers(const T& traffic) {
+  return traffic.pattern == TrafficPattern::AllToOne || traffic.pattern == TrafficPattern::OneToAll;
+}
+
 const Field<T> kTraffic[] = {
     {"pattern",
      "ring: from each GPU to the next; pairs: from GPU i of the first half to GPU i of the second "
@@ -37,7 +41,7 @@ const Field<T> kTraffic[] = {
      "ended by then",
      time<&T::every, Absent::Reported>()},
     {"servers", "all_to_one, one_to_all: GPUs that receive or send, the last ones of the job",
-     count<&T::servers, 1, Absent::Default, kServersMost>()},
+     count<&T::servers, 1, Absent::Default, kServersMost>(), has_servers},
 };
 
 // A message between two ranks.
@@ -65,8 +69,7 @@ std::vector<Route> routes_of(const TrafficSpec& traffic, std::uint32_t ranks) {
 }
 
 void refuse_too_few(const TrafficSpec& traffic, std::uint32_t ranks) {
-  const bool served =
-      traffic.pattern == TrafficPattern::AllToOne || traffic.pattern == TrafficPattern::OneToAll;
+  const bool served = has_servers(traffic);
   if (const std::uint32_t least = served ? traffic.servers + 1 : 2; ranks < least)
     throw RunError(fmt::format("this traffic needs at least {} GPUs, not {}", least, ranks));
   if (traffic.pattern == TrafficPattern::Pairs && ranks % 2 != 0)
@@ -166,6 +169,15 @@ TrafficSpec read_traffic(JsonObject traffic) {
   if (every.is_string() && parse_time(every.get<std::string>()) == Seconds{})
     traffic.report("every", fmt::format("must be more than 0 s, not {}", shown(every)),
                    "give the time between two messages");
+  const nlohmann::ordered_json& bytes = traffic.raw("bytes");
+  if (bytes.is_string() && parse_bytes(bytes.get<std::string>()) == Bytes{})
+    traffic.report("bytes", fmt::format("must be more than 0 B, not {}", shown(bytes)),
+                   "give the size of a message");
+  if (!has_servers(spec) && traffic.has("servers")) {
+    traffic.ignore("servers");
+    traffic.report("servers", fmt::format("{} has none", word_for(kPatterns, spec.pattern)),
+                   "leave them out, or choose all_to_one or one_to_all");
+  }
   return spec;
 }
 

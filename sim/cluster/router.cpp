@@ -39,6 +39,40 @@ Route merged(const Route& route) {
   return result;
 }
 
+// Assigns cables to destinations in rotation. A choice among switches spends a digit of the
+// destination's number, in the mixed radix of the numbers of cables. The cable among those to the
+// chosen switch stays in the number, so that destinations of one switch still differ further up.
+// On the way down a flow takes the cable that mirrors the one on its way up: where no two flows
+// share a cable up, none share one down.
+//
+// Example: 4 cables up from a leaf, 2 to each of 2 spines. Destination 6 takes cable 6 mod 4 = 2,
+// the first one to the second spine, which keeps (6 / 4) * 2 + 0 = 2 of its number.
+class Rotation {
+ public:
+  explicit Rotation(std::uint64_t destination) : number_(destination) {}
+
+  // The index of the cable to take, with so many links from here to the last switch (0 at the NIC).
+  std::uint64_t next(const std::vector<Arc>& arcs, std::size_t remaining) {
+    const std::uint64_t count = arcs.size();
+    std::uint64_t chosen = number_ % count;
+    const auto to_same = [&](const Arc& arc) { return arc.place == arcs[chosen].place; };
+    const auto cables = static_cast<std::uint64_t>(std::ranges::count_if(arcs, to_same));
+    if (cables == count && remaining < taken_.size()) {
+      chosen = taken_[remaining] % count;
+    } else {
+      const auto position = static_cast<std::uint64_t>(
+          std::count_if(arcs.begin(), arcs.begin() + static_cast<std::ptrdiff_t>(chosen), to_same));
+      number_ = number_ / count * cables + position;
+      taken_.push_back(position);
+    }
+    return chosen;
+  }
+
+ private:
+  std::uint64_t number_;
+  std::vector<std::uint64_t> taken_;  // from the NIC on, the cable among those to the same device
+};
+
 }  // namespace
 
 Router::Router(Topology topology)
@@ -181,27 +215,20 @@ Route Router::hashed_paths(Crossing ends, Route so_far) const {
   const std::vector<Arc> starts = fabric_.nearest_starts(ends.leaves_at, hops);
   // Every flow walks from switch to switch along shortest paths and takes one cable at each. ECMP
   // hashes the flow's key with the device, so that a flow always makes the same choice there. Round
-  // robin reads the digits of the destination's number (plus the flow) in the mixed radix of the
-  // numbers of cables, so that consecutive destinations spread evenly at every tier. Example:
-  // destination 6 takes cable 6 mod 4 = 2 of a leaf with 4 cables up, and then cable (6 / 4) mod 2
-  // = 1 of a spine with 2.
+  // robin rotates by the destination's number (plus the flow), so that consecutive destinations
+  // spread evenly at every tier.
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =
         mixed(mixed(mixed(mixed(routing.seed) ^ ends.leaves_at) ^ ends.enters_at) ^ flow);
-    std::uint64_t turn = (in_turn ? ports.number(ends.enters_at) : 0) + flow;
-    const auto pick = [&](const std::vector<Arc>& arcs, DeviceId at) {
-      const std::uint64_t count = arcs.size();
-      if (count == 1) return arcs.front();
-      const std::uint64_t draw =
-          routing.kind == Routing::Kind::Ecmp ? mixed(key ^ at) % count : turn % count;
-      turn /= count;
-      return arcs[draw];
+    Rotation rotation((in_turn ? ports.number(ends.enters_at) : 0) + flow);
+    const auto pick = [&](const std::vector<Arc>& arcs, DeviceId at, std::size_t remaining) {
+      return arcs[in_turn ? rotation.next(arcs, remaining) : mixed(key ^ at) % arcs.size()];
     };
     const auto take = [&](const Arc& arc) {
       if (arc.link != kNoLink) crossed.push_back({arc.link, 1.0 / static_cast<double>(flows)});
     };
-    Arc here = pick(starts, topology_.nic_of_gpu()[ends.leaves_at]);
+    Arc here = pick(starts, topology_.nic_of_gpu()[ends.leaves_at], 0);
     take(here);
     std::vector<Arc> onward;
     while (hops[here.place] > 0) {
@@ -209,13 +236,13 @@ Route Router::hashed_paths(Crossing ends, Route so_far) const {
       std::ranges::copy_if(
           fabric.net().out.of(here.place), std::back_inserter(onward),
           [&](const Arc& arc) { return hops[arc.place] + arc.length == hops[here.place]; });
-      here = pick(onward, fabric.device(here.place));
+      here = pick(onward, fabric.device(here.place), hops[here.place]);
       take(here);
     }
     onward.clear();
     std::ranges::copy_if(ports.down(ends.enters_at), std::back_inserter(onward),
                          [&](const Arc& arc) { return arc.place == here.place; });
-    take(pick(onward, fabric.device(here.place)));
+    take(pick(onward, fabric.device(here.place), 0));
   }
   append(so_far, merged(crossed));
   return so_far;

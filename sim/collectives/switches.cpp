@@ -73,12 +73,19 @@ std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
   return {};
 }
 
-// Any member on another node. The route from a member to its NIC is the same for all of them.
+// A member on another node. Planes are joined within nodes only, so a member uses its own NIC to
+// reach its local index on another node. Where the group has no such member, any other will do.
 std::optional<std::uint32_t> SwitchRoutes::member_on_other_node(std::uint32_t group_rank) const {
-  const std::uint32_t node = place_.cluster.node_of(place_.gpus[group_rank]);
-  for (std::uint32_t other = 0; other < place_.gpus.size(); ++other)
-    if (place_.cluster.node_of(place_.gpus[other]) != node) return other;
-  return {};
+  const Cluster& cluster = place_.cluster;
+  const std::uint32_t gpu = place_.gpus[group_rank];
+  std::optional<std::uint32_t> any;
+  for (std::uint32_t other = 0; other < place_.gpus.size(); ++other) {
+    const std::uint32_t there = place_.gpus[other];
+    if (cluster.node_of(there) == cluster.node_of(gpu)) continue;
+    if (cluster.local_index(there) == cluster.local_index(gpu)) return other;
+    if (!any) any = other;
+  }
+  return any;
 }
 
 // The links of the member's route to another node before the port of its NIC.

@@ -83,8 +83,10 @@ class NcclModel final : public CommunicationModel {
   // The origin of the measurements that determine the times on the usual GPUs of the cluster.
   [[nodiscard]] PricedBy priced_by() const;
 
-  // The communicator of a group of two or more.
+  // The communicator of a group of two or more. Where NCCL's data do not contain one of its GPUs,
+  // the first throws RunError and the second returns nullptr.
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator* find_communicator(std::span<const std::uint32_t> gpus) const;
 
  private:
   // A distinct GpuLinks of the cluster, and NCCL's data about the GPU.
@@ -119,8 +121,6 @@ class NcclModel final : public CommunicationModel {
   [[nodiscard]] std::uint32_t links_number(std::uint32_t gpu) const;
   [[nodiscard]] Shape shape_of(std::span<const std::uint32_t> gpus,
                                const Placement& placement) const;
-  // The communicator of a group; nullptr if NCCL's data do not contain one of its GPUs.
-  [[nodiscard]] const Communicator* find_communicator(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator* communicator_of_group(
       std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_of(CommunicatorShape shape, bool collnet) const;

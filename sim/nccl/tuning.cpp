@@ -422,6 +422,12 @@ bool reduces(CollectiveOp op) {
          op == CollectiveOp::Reduce;
 }
 
+// NVSwitches add no floats of eight bits (ncclNvlsSupported in NCCL's src/include/device.h).
+bool adds_in_nvswitch(const Method& method, CollectiveOp op) {
+  return reduces(op) &&
+         (method.algorithm == Algorithm::Nvls || method.algorithm == Algorithm::NvlsTree);
+}
+
 }  // namespace
 
 std::optional<Estimate> estimate(const Communicator& communicator, CollectiveOp op,
@@ -436,6 +442,7 @@ std::optional<Estimate> estimate(const Communicator& communicator, CollectiveOp 
 
 std::optional<Prediction> predict(const Communicator& communicator, const TuningQuery& query,
                                   const Method& method) {
+  if (query.eight_bit_float && adds_in_nvswitch(method, query.op)) return {};
   const auto plain = estimate(communicator, query.op, method);
   if (!plain) return {};
   const bool rounds = query.eight_bit_float && reduces(query.op) &&

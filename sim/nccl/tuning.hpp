@@ -37,7 +37,8 @@ struct Estimate {
 struct TuningQuery {
   CollectiveOp op = CollectiveOp::AllReduce;
   double bytes = 0.0;
-  bool eight_bit_float = false;  // NCCL avoids long rings for it, which round at every step
+  // NCCL avoids long rings for it, which round at every step, and has no NVLS that adds it.
+  bool eight_bit_float = false;
 };
 
 struct Prediction {

@@ -271,5 +271,15 @@ TEST(Doctor, SaysOfTheProfilersWhatTheirCommandsSay) {
   }
 }
 
+// Does doctor find data that only TRAINYARD_DATA names, beside a program without its own?
+TEST(Doctor, FindsDataThatOnlyTheEnvironmentNames) {
+  const Scratch scratch;
+  const Outcome lone = scratch.sh("cp \"$(command -v trainyard)\" lone && TRAINYARD_DATA='" +
+                                  Scratch::kTree.string() + "' ./lone doctor");
+  EXPECT_EQ(lone.exit, 0) << lone.err;
+  EXPECT_THAT(lone.out, HasSubstr("  ok       data "));
+  EXPECT_EQ(scratch.sh("env -u TRAINYARD_DATA ./lone doctor").exit, 1);
+}
+
 }  // namespace
 }  // namespace trainyard

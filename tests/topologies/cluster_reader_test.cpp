@@ -107,6 +107,7 @@ TEST(ReadCluster, EveryFieldOfAFabricReadsBackAndNoOther) {
   const std::map<std::string_view, Json> values = {
       {"hop_latency", "1 us"},
       {"dims", {2, 2}},
+      {"dimensions", 2},
       {"routing", {{"kind", "ecmp"}, {"seed", 7}, {"flows_per_connection", 2}}}};
   const auto value = [&](std::string_view key) {
     const auto found = values.find(key);
@@ -170,6 +171,13 @@ TEST(ReadCluster, RefusesWithPlaceAndRemedy) {
   EXPECT_THAT(
       refusal(R"({"node": "dgx_h100", "fabric": {"kind": "fat_tree", "oversubscription": 0.5}})"),
       HasSubstr("/cluster/fabric/oversubscription"));
+  EXPECT_THAT(refusal(R"({"node": "dgx_h100", "nodes": 4, "fabric":
+                       {"kind": "torus", "dims": [2, 2], "dimensions": 3}})"),
+              HasSubstr("/cluster/fabric/dimensions: 3, and dims has 2 (leave one of them out)"));
+  EXPECT_THAT(
+      refusal(R"({"node": "dgx_h100", "nic": {"usable": "60 GB/s", "nominal": "50 GB/s"}})"),
+      HasSubstr("/cluster/nic/nominal: 50 GB/s is less than the usable 60 GB/s (give what the NIC "
+                "is sold as, at least what it delivers)"));
   EXPECT_THAT(refusal(R"({"node": "dgx_h100", "node_count": 3})"), HasSubstr("unknown key"));
   EXPECT_THAT(refusal(R"({"file": "nowhere.json"})"), HasSubstr("/cluster/file"));
 }

@@ -130,5 +130,26 @@ TEST(RoundRobin, ShiftsAreFreeOfCollisions) {
   }
 }
 
+// Are they in a tree that is partly filled, where a leaf has several cables to each spine?
+TEST(RoundRobin, ShiftsAreFreeOfCollisionsInAPartlyFilledTree) {
+  std::size_t several_cables = 0;
+  for (const char* kind : {"fat_tree", "fat_tree3"}) {
+    for (const std::uint32_t leaves : {2U, 3U, 4U, 6U, 8U}) {
+      const std::uint32_t nodes = 8 * leaves;
+      const Cluster cluster = build_cluster(one_gpu_nodes(
+          nodes, {.kind = fabric_named(kind, 16), .routing = {.kind = Routing::Kind::RoundRobin}}));
+      several_cables += count_fabric(cluster).spines < 8 ? 1U : 0U;
+      for (std::uint32_t by = 8; by < nodes; by += 8) {
+        std::vector<double> flows(cluster.links().size(), 0.0);
+        for (std::uint32_t i = 0; i < nodes; ++i)
+          add_flow(flows, cluster.router().route(i, (i + by) % nodes));
+        EXPECT_DOUBLE_EQ(*std::max_element(flows.begin(), flows.end()), 1.0)
+            << kind << " of " << nodes << " by " << by;
+      }
+    }
+  }
+  EXPECT_GT(several_cables, 4U);
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -163,8 +163,9 @@ TEST(Faults, RefusesWhatCannotBeSurvived) {
               HasSubstr("without a way to the network"));
   ClusterSpec spec = one_gpu_nodes(8, {.kind = FatTree{.radix = 8}});
   spec.faults = {{.part = kLink, .from = "leaf 1", .to = "spine 0"}};
-  EXPECT_THAT(complaint([&] { (void)build_cluster(spec); }),
-              HasSubstr("cannot reach each other over the fabric"));
+  EXPECT_EQ(complaint([&] { (void)build_cluster(spec); }),
+            "/faults: with them node 0 gpu 0 and node 4 gpu 0 cannot reach each other over the "
+            "fabric (leave a way between all GPUs alive, or take nodes out of the cluster)\n");
 }
 
 ClusterSpec read_faulty(const std::string& cluster) {
@@ -193,10 +194,24 @@ TEST(Faults, BreakACustomClusterToo) {
   json["faults"] = {{{"device", "node 1 nic 3"}, {"dead", true}}};
   const Cluster cluster = build_cluster(read_faulty(json.dump()));
   EXPECT_EQ(nic_name(cluster, 11), "node 1 nic 0");
-  // Once written out, the damage is part of the cluster and no longer a list.
   const auto written = to_json(read_faulty(json.dump()));
-  EXPECT_FALSE(written.contains("faults"));
   EXPECT_EQ(nic_name(build_cluster(read_faulty(written.dump())), 11), "node 1 nic 0");
+}
+
+// Does a custom cluster that is written out keep faults with dates and slow GPUs, which change no
+// link?
+TEST(Faults, OfACustomClusterAreWritten) {
+  auto json = to_custom_json(build_cluster(nodes_of("dgx_h100", 2, {.kind = FatTree{}})));
+  json["faults"] = {
+      {{"device", "node 1 nic 3"}, {"dead", true}},
+      {{"device", "node 0 gpu 1"}, {"capacity_factor", 0.5}, {"from", "1 s"}, {"until", "2 s"}},
+      {{"device", "node 0 gpu 2"}, {"speed_factor", 0.8}}};
+  const auto written = to_json(read_faulty(json.dump()));
+  EXPECT_EQ(written["faults"].size(), 3U);
+  EXPECT_EQ(written["links"], json["links"]);
+  const ClusterSpec again = read_faulty(written.dump());
+  EXPECT_EQ(again, read_faulty(json.dump()));
+  EXPECT_EQ(build_cluster(again).facts().timed_faults.size(), 3U);  // two links and a GPU
 }
 
 // Are faults read strictly?

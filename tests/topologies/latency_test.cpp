@@ -30,6 +30,30 @@ TEST(ExtraLatency, GrowsWithSwitches) {
   EXPECT_DOUBLE_EQ(cluster.latency().extra_rail_aligned(0, 511 * 8 + 5).value(), 2 * kHop);
 }
 
+// Do nodes have the latencies of their own NICs, whichever of two kinds is the usual one? Steps of
+// collectives take those of the slower kind.
+TEST(Latency, IsTheSameWhicheverKindOfNodeIsTheUsualOne) {
+  const NodeSpec slow = load_node("dgx_h100");
+  NodeSpec fast = slow;
+  fast.nic_latency = slow.nic_latency / 4.0;
+  fast.latency.launch = slow.latency.launch / 2.0;
+  ClusterSpec one = {.node = slow, .nodes = 2, .others = {{.nodes = {1}, .node = fast}}};
+  ClusterSpec other = {.node = fast, .nodes = 2, .others = {{.nodes = {0}, .node = slow}}};
+  const Cluster clusters[] = {build_cluster(one), build_cluster(other)};
+  for (const Cluster& cluster : clusters) {
+    EXPECT_EQ(cluster.facts().latency, slow.latency);
+    std::size_t ports = 0;
+    for (const Link& link : cluster.links()) {
+      if (link.kind != LinkKind::NicPort) continue;
+      const std::int32_t node =
+          std::max(cluster.device(link.from).node, cluster.device(link.to).node);
+      EXPECT_EQ(link.latency, node == 0 ? slow.nic_latency : fast.nic_latency);
+      ++ports;
+    }
+    EXPECT_EQ(ports, 2U * 2U * 8U);
+  }
+}
+
 // Does the extra latency follow the hop latency of the fabric?
 TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
   const Cluster cluster = build_cluster(

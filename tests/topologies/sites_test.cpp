@@ -1,6 +1,7 @@
 // Are sites separate fabrics with one line between each two?
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
@@ -64,6 +65,26 @@ TEST(Sites, ALineLimitsWhatCrossesIt) {
   EXPECT_DOUBLE_EQ(bytes, 8e9);
 }
 
+// Do messages over two lines of a site not slow each other? Each fills its line, and the links that
+// they share have room for both.
+TEST(Sites, MessagesOverTwoLinesDoNotSlowEachOther) {
+  const Cluster cluster = build_cluster(sites(3, 3));
+  std::map<LinkId, double> rates;
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu)
+    for (const std::uint32_t to : {8U, 16U})
+      for (const RouteHop hop : cluster.router().route(gpu, to + gpu))
+        rates[hop.link] += 100e9 / 8.0 * hop.fraction;
+  double lines = 0.0;
+  for (const auto& [id, rate] : rates) {
+    const Link link = cluster.link(id);
+    if (link.kind == LinkKind::Global) {
+      EXPECT_LE(rate, link.capacity.value() * (1.0 + 1e-12));
+    }
+    if (cluster.name(link.from) == "site 0") lines += rate;
+  }
+  EXPECT_DOUBLE_EQ(lines, 200e9);
+}
+
 // Is the cluster that a file describes the one that is written?
 TEST(Sites, AFileGivesThemBack) {
   const ClusterSpec spec = sites(4, 8, FatTree{.radix = 32});
@@ -86,6 +107,8 @@ TEST(Sites, WhatCannotBeDividedIsRefused) {
   EXPECT_EQ(refusal(sites(3, 8)),
             "/sites/count: 8 nodes do not divide among 3 sites (all sites have equally many nodes, "
             "in order)");
+  EXPECT_EQ(refusal(sites(2, 1)),
+            "/sites: one node is in one place (leave them out, or give more nodes)");
   EXPECT_EQ(refusal(sites(2, 8, Torus{})),
             "/sites: cannot be joined where each has a fabric torus (take single_switch, "
             "rail_optimized, fat_tree or fat_tree3)");

@@ -66,6 +66,11 @@ Exit one_group(const StudyChoice& choice, const Cluster& cluster,
 
 Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
                     const CollectiveProfile* profile) {
+  if (choice.plot)
+    throw InputError(Problem{.file = "--plot",
+                             .pointer = {},
+                             .problem = "draws the algorithms of one group",
+                             .hint = "leave it out, or use --svg"});
   InterferenceStudy result;
   for (const InterferenceQuestion& question : chosen_groups(choice, cluster, profile))
     for (GroupRow& row : study_interference(cluster, question).rows)

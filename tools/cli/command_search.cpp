@@ -90,7 +90,7 @@ Exit search_layouts(const SearchChoice& choice) {
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
   if (choice.price > 0.0) set_price(choice.price, space.scenario);
-  for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
+  space.over = axes_of(choice.over, {}, choice.sets);
   Journal journal = open_journal(choice.journal);
   Progress progress("searching");
   const Interrupt interrupt;

@@ -37,13 +37,6 @@ struct SweepChoice {
   bool ideal = false;
 };
 
-std::vector<Axis> axes_of(const SweepChoice& choice) {
-  std::vector<Axis> axes;
-  for (const std::string& over : choice.over) axes.push_back(axis_of({over}));
-  if (!choice.zip.empty()) axes.push_back(axis_of(choice.zip));
-  return axes;
-}
-
 // The changes of every run: --ideal, so that the others may change it, then --set.
 std::vector<Override> common_changes(const SweepChoice& choice) {
   std::vector<Override> changes;
@@ -204,7 +197,7 @@ Exit sweep(const SweepChoice& choice) {
                                      "in place of --list"});
   for (const std::string* file : {&choice.csv, &choice.html, &choice.lines, &choice.heat_map})
     refuse_unwritable(*file);
-  const std::vector<Axis> axes = axes_of(choice);
+  const std::vector<Axis> axes = axes_of(choice.over, choice.zip, choice.sets);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
   // Refuses axes that no heat map can show, before the runs.

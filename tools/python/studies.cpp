@@ -135,7 +135,7 @@ Answer search(const SearchChoice& choice, Call& call) {
   check_price(choice.price_per_gpu_hour);
   SearchSpace space{.scenario = choice.scenario};
   if (choice.price_per_gpu_hour) set_price(*choice.price_per_gpu_hour, space.scenario);
-  for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
+  space.over = axes_of(choice.over, {}, {});
   Journal journal = open_journal(choice.journal);
   const SearchResult result = trainyard::search(
       {.space = std::move(space),

@@ -116,11 +116,20 @@ std::vector<Ring> disjoint_cycles(std::uint32_t n) {
   return cycles;
 }
 
-std::vector<Ring> rings_of(const PlacedGroup& placed) {
-  const Placement placement = placement_of(placed);
-  const std::vector<Ring> cycles = local_cycles(placed, placement);
+namespace {
+
+enum class Direction : std::uint8_t { Forth, Back };
+
+// Both directions enter nodes on the same rails, so neither uses a NIC that replaces a dead one.
+std::vector<Ring> rings_in(const PlacedGroup& placed, Direction direction) {
+  Placement placement = placement_of(placed);
+  std::vector<Ring> cycles = local_cycles(placed, placement);
   const auto entries =
       placement.nodes.size() == 1 ? std::vector<std::uint32_t>{0} : rails_of(placed, placement);
+  if (direction == Direction::Back) {
+    std::ranges::reverse(placement.nodes);
+    for (Ring& cycle : cycles) std::ranges::reverse(cycle);
+  }
   std::vector<Ring> rings;
   rings.reserve(entries.size() * cycles.size());
   for (const std::uint32_t entry : entries) {
@@ -134,6 +143,10 @@ std::vector<Ring> rings_of(const PlacedGroup& placed) {
   }
   return rings;
 }
+
+}  // namespace
+
+std::vector<Ring> rings_of(const PlacedGroup& placed) { return rings_in(placed, Direction::Forth); }
 
 std::vector<MultiLinkFlow> ring_flows(const PlacedGroup& placed, std::span<const Ring> rings,
                                       double bytes, std::uint32_t passes, LoadSum& loads) {
@@ -387,13 +400,10 @@ class RingCollective final : public CollectiveAlgorithm {
 
 constexpr RingPasses kBothPasses{.reduce_scatter = true, .all_gather = true};
 
-// Every ring of the group, and its reverse.
+// Every ring of the group, in both directions.
 std::vector<Ring> both_ways(const PlacedGroup& placed) {
-  std::vector<Ring> rings;
-  for (Ring& ring : rings_of(placed)) {
-    rings.emplace_back(ring.rbegin(), ring.rend());
-    rings.push_back(std::move(ring));
-  }
+  std::vector<Ring> rings = rings_of(placed);
+  for (Ring& ring : rings_in(placed, Direction::Back)) rings.push_back(std::move(ring));
   return rings;
 }
 

@@ -118,7 +118,9 @@ std::vector<SchemaCase> cases_of_traffic() {
           {"/jobs/2/traffic/every", nullptr, false},
           {"/jobs/2/traffic/every", "20 ms", true},
           {"/jobs/2/traffic/every", "1 GB", false},
-          {"/jobs/2/traffic/servers", 2, true},
+          {"/jobs/2/traffic",
+           {{"pattern", "all_to_one"}, {"bytes", "1 MB"}, {"every", "1 s"}, {"servers", 2}},
+           true},
           {"/jobs/2/traffic/servers", 0, false},
           {"/jobs/2/gpus", 2, true},
           {"/jobs/2/placement", nullptr, false},
@@ -142,7 +144,9 @@ std::vector<SchemaCase> faults_beyond_the_schema() {
           {"/jobs/0/scenario", "nowhere.json", true},
           {"/jobs/1/name", "a", true},
           {"/jobs/2/placement/with", "c", true},
-          {"/jobs/2/traffic/every", "0 s", true}};
+          {"/jobs/2/traffic/every", "0 s", true},
+          {"/jobs/2/traffic/bytes", "0 B", true},
+          {"/jobs/2/traffic/servers", 2, true}};  // pairs have none
 }
 
 // Does the reader take the document?

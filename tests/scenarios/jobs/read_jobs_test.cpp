@@ -118,6 +118,19 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
             }),
             "/jobs/1/traffic/every: must be more than 0 s, not \"0 s\" (give the time between two "
             "messages)");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1].erase("scenario");
+              jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "0 B"}, {"every", "1 s"}};
+            }),
+            "/jobs/1/traffic/bytes: must be more than 0 B, not \"0 B\" (give the size of a "
+            "message)");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1].erase("scenario");
+              jobs[1]["traffic"] = {
+                  {"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "1 s"}, {"servers", 1}};
+            }),
+            "/jobs/1/traffic/servers: pairs has none (leave them out, or choose all_to_one or "
+            "one_to_all)");
 }
 
 // Is each fault of a field reported once, with its value, and all faults of a file together?

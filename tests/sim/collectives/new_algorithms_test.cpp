@@ -9,6 +9,7 @@
 #include "sim/collectives/levels.hpp"
 #include "sim/collectives/pipeline.hpp"
 #include "test_clusters.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 namespace {
@@ -53,6 +54,16 @@ TEST(BidirectionalRing, IsTheRingOnASwitch) {
         microseconds(star(n), CollectiveOp::AllReduce, "bidirectional_ring", gpus_of(n), kGibibyte),
         microseconds(star(n), CollectiveOp::AllReduce, "ring", gpus_of(n), kGibibyte));
   }
+}
+
+// Does it leave the rail of a dead NIC alone as the ring does, in both directions?
+TEST(BidirectionalRing, LeavesTheRailOfADeadNicAlone) {
+  ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 2, .fabric = {.kind = RailOptimized{}}};
+  spec.faults = {{.part = Fault::Part::Device, .device = "node 0 nic 3"}};
+  const Cluster cluster = build_cluster(spec);
+  EXPECT_RELATIVE(
+      microseconds(cluster, CollectiveOp::AllReduce, "bidirectional_ring", gpus_of(16), kGibibyte),
+      microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(16), kGibibyte));
 }
 
 // Does a direct gather take one step, alpha + (n-1)/n S/B?

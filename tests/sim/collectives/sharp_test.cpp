@@ -84,6 +84,18 @@ TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
   }
 }
 
+// Does every NIC of planes, which are joined within nodes only, take its part? Four nodes then take
+// the time that they take on rails.
+TEST(Sharp, UsesEveryPlane) {
+  const auto time = [](FabricKind kind) {
+    const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
+                                           .nodes = 4,
+                                           .fabric = {.kind = std::move(kind), .reduces = true}});
+    return microseconds(cluster, CollectiveOp::AllReduce, "sharp", gpus_of(32), kGibibyte);
+  };
+  EXPECT_RELATIVE(time(MultiPlane{}), time(RailOptimized{}));
+}
+
 // Does every NIC send and receive one part?
 TEST(Sharp, EveryNicSendsAndReceivesOnePart) {
   const Cluster cluster = make_cluster(reducing_nodes());

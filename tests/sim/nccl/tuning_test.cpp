@@ -251,6 +251,17 @@ TEST(Tuning, LongRingsOfEightBitFloatsAreAvoided) {
   EXPECT_EQ(choose(a100(1), query).method, kRingSimple);
 }
 
+// Do NVSwitches add no 8-bit floats, while they still pass them on?
+TEST(Tuning, NvSwitchesAddNoEightBitFloats) {
+  for (const CollectiveOp op : {kAllReduce, CollectiveOp::ReduceScatter}) {
+    const TuningQuery query{.op = op, .bytes = 1024.0 * kMib, .eight_bit_float = true};
+    EXPECT_EQ(choose(h100(1), query).method.algorithm, Algorithm::Ring);
+    EXPECT_FALSE(predict(h100(1), query, kNvls));
+    EXPECT_FALSE(predict(h100(4), query, kNvlsTree));
+  }
+  EXPECT_TRUE(predict(h100(1), {.op = kAllGather, .bytes = kMib, .eight_bit_float = true}, kNvls));
+}
+
 // Does every release give a choice?
 TEST(Tuning, EveryReleaseHasAChoice) {
   const std::vector<std::string> known = tuning_versions();

@@ -9,6 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/timed_faults.hpp"
 #include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
@@ -174,7 +175,9 @@ class Runs {
                      group.algorithm.empty() ? question_.algorithm : group.algorithm);
   }
   [[nodiscard]] Partition folded(const Workload& workload) const {
-    return fold(cluster_, workload, communication_.get(), {.drop_uncontended = true});
+    // A fold without uncontended loads assumes constant links.
+    return fold(cluster_, workload, communication_.get(),
+                {.drop_uncontended = !has_timed_links(cluster_.facts())});
   }
   [[nodiscard]] Timeline run(const Workload& workload, const Partition& partition) const {
     return engine_->run(

@@ -81,15 +81,19 @@ std::vector<std::uint32_t> listed_ranks(const StudyOptions& choice, const Cluste
                               : parse_ranks(choice.ranks, cluster.gpus().size(), "--ranks");
 }
 
-std::vector<std::uint32_t> chosen_ranks(const StudyOptions& choice, const Cluster& cluster,
-                                        CollectiveOp op) {
-  std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
+void check_ranks(CollectiveOp op, const std::vector<std::uint32_t>& ranks) {
   if (op == CollectiveOp::SendRecv && ranks.size() != 2) {
     refuse_option({}, fmt::format("send_recv is between 2 ranks, not {}", ranks.size()),
                   "name the sender and the receiver: --ranks 0,1");
   }
   if (ranks.size() < 2)
     refuse_option({}, "a collective needs 2 ranks or more", "choose more ranks");
+}
+
+std::vector<std::uint32_t> chosen_ranks(const StudyOptions& choice, const Cluster& cluster,
+                                        CollectiveOp op) {
+  std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
+  check_ranks(op, ranks);
   return ranks;
 }
 
@@ -153,6 +157,10 @@ ClusterSpec chosen_cluster(const StudyOptions& choice) {
                   "use as many as there are in a cluster");
   if (!choice.cluster.empty()) {
     ClusterSpec spec = read_cluster_file(choice.cluster);
+    if (choice.nodes && spec.custom && *choice.nodes != spec.nodes)
+      refuse_option("--nodes",
+                    fmt::format("{} lists the devices of {} nodes", choice.cluster, spec.nodes),
+                    "leave it out, or describe the cluster by a node type and a fabric");
     if (choice.nodes) spec.nodes = *choice.nodes;
     return spec;
   }
@@ -217,10 +225,66 @@ CollectiveQuestion chosen_question(const StudyOptions& choice, const Cluster& cl
   return question;
 }
 
-std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, const Cluster& cluster,
-                                                const CollectiveProfile* profile) {
+namespace {
+
+// The groups of --split, of the operation alone, and of --group.
+std::vector<CollectiveGroup> listed_groups(const StudyOptions& choice, const Cluster& cluster) {
+  std::vector<CollectiveGroup> groups;
+  if (!choice.op.empty()) {
+    const CollectiveOp op = collective_named(choice.op, {});
+    const std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
+    for (const std::string& split : choice.splits)
+      for (std::vector<std::uint32_t>& gpus : split_groups(split, ranks))
+        groups.push_back({.op = op, .gpus = std::move(gpus)});
+    if (choice.splits.empty()) groups.push_back({.op = op, .gpus = ranks});
+    for (const CollectiveGroup& group : groups) check_ranks(op, group.gpus);
+  }
+  for (const std::string& group : choice.groups)
+    groups.push_back(parse_group(group, cluster.gpus().size()));
+  return groups;
+}
+
+// Options of several groups that would have no effect.
+void refuse_idle_options(const StudyOptions& choice, const std::vector<CollectiveGroup>& groups) {
+  const auto leave_out = [](const char* option, const char* problem) {
+    refuse_option(option, problem, "leave it out");
+  };
   if (!choice.measured.empty())
     refuse_option("--measured", "a log measures one group", "leave out --group and --split");
+  if (choice.op.empty() && !choice.ranks.empty())
+    leave_out("--ranks", "each --group has its own ranks");
+  if (choice.op.empty() && choice.ranks_per_node > 0)
+    leave_out("--ranks-per-node", "each --group has its own ranks");
+  if (!choice.sizes.empty() &&
+      std::ranges::all_of(groups, [](const auto& group) { return group.bytes.has_value(); }))
+    leave_out("--sizes", "each --group has its own size");
+  if (!choice.algorithms.empty() &&
+      std::ranges::none_of(groups, [](const auto& group) { return group.algorithm.empty(); }))
+    leave_out("--algorithms", "each --group has its own algorithm");
+}
+
+// Refuses options of nccl where no group runs it.
+void refuse_idle_nccl_options(const StudyOptions& choice,
+                              const std::vector<InterferenceQuestion>& questions) {
+  for (const InterferenceQuestion& question : questions)
+    for (const CollectiveGroup& group : question.groups)
+      if ((group.algorithm.empty() ? question.algorithm : group.algorithm) == nccl::kNcclName)
+        return;
+  const std::pair<const char*, bool> options[] = {
+      {"--nccl-version", !choice.nccl_version.empty()},
+      {"--nccl-algo", !choice.nccl_algo.empty()},
+      {"--nccl-proto", !choice.nccl_proto.empty()},
+      {"--nccl-min-nchannels", choice.nccl_channels_least.has_value()},
+      {"--nccl-max-nchannels", choice.nccl_channels_most.has_value()},
+      {"--profile", !choice.profile.empty()}};
+  for (const auto& [option, given] : options)
+    if (given) refuse_option(option, "no group runs nccl", "leave it out, or add nccl");
+}
+
+}  // namespace
+
+std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, const Cluster& cluster,
+                                                const CollectiveProfile* profile) {
   InterferenceQuestion question{
       .sizes = parse_sizes(choice.sizes.empty() ? "1MiB:1GiB:4" : choice.sizes),
       .algorithm = std::string(nccl::kNcclName),
@@ -232,14 +296,8 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, cons
   if (!choice.splits.empty() && choice.op.empty())
     refuse_option("--split", "which collective do its groups make?",
                   "name it first: trainyard collective all_reduce --split data=8");
-  const std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
-  for (const std::string& split : choice.splits)
-    for (std::vector<std::uint32_t>& gpus : split_groups(split, ranks))
-      question.groups.push_back({.op = collective_named(choice.op, {}), .gpus = std::move(gpus)});
-  if (choice.splits.empty() && !choice.op.empty())
-    question.groups.push_back({.op = collective_named(choice.op, {}), .gpus = ranks});
-  for (const std::string& group : choice.groups)
-    question.groups.push_back(parse_group(group, cluster.gpus().size()));
+  question.groups = listed_groups(choice, cluster);
+  refuse_idle_options(choice, question.groups);
   std::vector<InterferenceQuestion> questions;
   for (const std::string& algorithm :
        choice.algorithms.empty() ? std::vector{question.algorithm} : choice.algorithms) {
@@ -250,6 +308,7 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, cons
     questions.push_back(question);
     questions.back().algorithm = algorithm;
   }
+  refuse_idle_nccl_options(choice, questions);
   return questions;
 }
 

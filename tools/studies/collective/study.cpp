@@ -13,6 +13,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/cluster/cluster.hpp"
+#include "sim/cluster/timed_faults.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/engine/engine.hpp"
@@ -176,7 +177,8 @@ class Folding {
   [[nodiscard]] Partition folded(std::int64_t bytes) {
     return fold(cluster_, workload_of(question_, call(bytes)),
                 KnownPhases(communication_.get(), bytes, phases(bytes)),
-                {.drop_uncontended = true});
+                // A fold without uncontended loads assumes constant links.
+                {.drop_uncontended = !has_timed_links(cluster_.facts())});
   }
   [[nodiscard]] bool is_profiled(std::int64_t bytes) const {
     return communication_.is_profiled(call(bytes), question_.gpus);
@@ -356,9 +358,10 @@ class AlgorithmRuns {
     row.choice = communication_.get().label(made, question_.gpus);
     if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
     const nccl::NcclModel& nccl = communication_.nccl();
-    if (nccl.priced_by() == nccl::PricedBy::ThisGpu &&
+    const nccl::Communicator* communicator = nccl.find_communicator(question_.gpus);
+    if (communicator != nullptr && nccl.priced_by() == nccl::PricedBy::ThisGpu &&
         !communication_.is_profiled(made, question_.gpus))
-      row.spread = nccl::spread_of(nccl.communicator(question_.gpus).nodes, row.bytes);
+      row.spread = nccl::spread_of(communicator->nodes, row.bytes);
   }
 
   const Cluster& cluster_;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <set>
 #include <utility>
 
+#include "scenarios/reader/overrides.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -93,6 +95,23 @@ Axis axis_of(const std::vector<std::string>& texts) {
       axis.points[i].push_back({.path = all.path, .value = values[i]});
   }
   return axis;
+}
+
+std::vector<Axis> axes_of(const std::vector<std::string>& over, const std::vector<std::string>& zip,
+                          const std::vector<std::string>& sets) {
+  std::vector<Axis> axes;
+  for (const std::string& text : over) axes.push_back(axis_of({text}));
+  if (!zip.empty()) axes.push_back(axis_of(zip));
+  std::set<std::string> fields;
+  for (const Axis& axis : axes)
+    for (const std::string& path : axis.paths)
+      if (!fields.insert(override_pointer(path)).second)
+        refuse("--over", fmt::format("{} is there twice", path),
+               fmt::format("give all values at once: --over {}=1,2", path));
+  for (const std::string& set : sets)
+    if (const std::string path = override_of(set).path; fields.contains(override_pointer(path)))
+      refuse("--set", fmt::format("{} has the values of --over", path), "leave it out");
+  return axes;
 }
 
 // The Cartesian product of the axes. The values of the last axis change fastest.

@@ -27,6 +27,12 @@ struct Axis {
 // PATH=VALUE,VALUE,...
 [[nodiscard]] Axis axis_of(const std::vector<std::string>& texts);
 
+// The axes of each --over, and of --zip where there is one. Throws InputError for a field that is
+// there twice, also as one of --set, because only one of its values would count.
+[[nodiscard]] std::vector<Axis> axes_of(const std::vector<std::string>& over,
+                                        const std::vector<std::string>& zip,
+                                        const std::vector<std::string>& sets);
+
 // Every combination; the last axis changes fastest. Without an axis it is the scenario itself.
 [[nodiscard]] std::vector<Variant> grid(const std::string& file, std::span<const Axis> axes);
 

@@ -6,13 +6,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
 #include "tools/studies/collective/arguments.hpp"
+#include "tools/studies/collective/interference.hpp"
+#include "tools/studies/collective/options.hpp"
 #include "tools/studies/collective/plot.hpp"
 #include "tools/studies/collective/report.hpp"
+#include "topologies/custom_cluster.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -105,6 +111,53 @@ TEST(Study, SendRecvIsOneMessage) {
   EXPECT_EQ(row.bottleneck(), to_string(row.link->kind));
   expect_near(row.time_s - row.latency_s,
               static_cast<double>(1 << 30) / load_node("dgx_h100").pcie.value());
+}
+
+// Does a link that slows down during the call slow what is left of it? From 1 ms on, the sender has
+// half of its rate.
+TEST(Study, ALinkThatSlowsDownSlowsTheRest) {
+  ClusterSpec spec = nodes_of("dgx_h100", 1);
+  spec.faults = {{.part = Fault::Part::Device,
+                  .device = "node 0 gpu 0",
+                  .capacity_factor = 0.5,
+                  .begins = Seconds{1e-3}}};
+  const Cluster cluster = build_cluster(spec);
+  const CollectiveStudy study = study_collective(
+      cluster,
+      {.op = CollectiveOp::SendRecv, .gpus = {0, 1}, .algorithms = {"direct"}, .sizes = {1 << 30}});
+  const CollectiveRow& row = study.algorithms.at(0).rows.at(0);
+  const double alone_s = double{1 << 30} / spec.node.nvlink.value();
+  expect_near(row.time_s, 1e-3 + 2.0 * (alone_s - (1e-3 - row.latency_s)));
+  InterferenceQuestion question{.sizes = {1 << 30}, .algorithm = "direct"};
+  question.groups = {parse_group("send_recv:0,1", 8)};
+  expect_near(study_interference(cluster, question).rows.at(0).alone_s, row.time_s);
+}
+
+// Does a group with a GPU that NCCL does not know have rows where NCCL does not choose?
+TEST(Study, AMixedGroupExchangesMessages) {
+  ClusterSpec spec = nodes_of("dgx_h100", 2);
+  spec.others = {{.nodes = {1}, .node = load_node("mi300x")}};
+  const Cluster cluster = build_cluster(spec);
+  for (const auto& [op, gpus] :
+       {std::pair(CollectiveOp::AllToAll, all_gpus(cluster)),
+        std::pair(CollectiveOp::SendRecv, std::vector<std::uint32_t>{0, 8})}) {
+    const CollectiveStudy study = study_collective(
+        cluster, {.op = op, .gpus = gpus, .algorithms = {"nccl"}, .sizes = {1024}});
+    ASSERT_EQ(study.algorithms.at(0).rows.size(), 1U);
+    EXPECT_FALSE(study.algorithms[0].rows[0].spread);
+  }
+}
+
+// Is a number of nodes refused for a cluster that lists its devices, unless it is the cluster's?
+TEST(Study, ACustomClusterHasItsOwnNumberOfNodes) {
+  const std::string file = testing::TempDir() + "trainyard_study_custom.json";
+  write_file(file, to_custom_json(h100s(2)).dump());
+  EXPECT_EQ(complaint([&] { (void)chosen_cluster({.cluster = file, .nodes = 4}); }),
+            "--nodes: " + file +
+                " lists the devices of 2 nodes (leave it out, or describe the "
+                "cluster by a node type and a fabric)\n");
+  EXPECT_EQ(chosen_cluster({.cluster = file, .nodes = 2}).nodes, 2U);
+  std::filesystem::remove(file);
 }
 
 // Does the study report why a group cannot use an algorithm?

@@ -38,6 +38,24 @@ TEST(Grid, FieldsOfOneAxisChangeTogether) {
   EXPECT_THROW((void)axis_of({"a=1,2", "b=3"}), InputError);
 }
 
+// Is a field refused that is there twice, however it is written?
+TEST(Grid, AFieldIsThereOnce) {
+  const auto said = [](const std::vector<std::string>& over, const std::vector<std::string>& zip,
+                       const std::vector<std::string>& sets) -> std::string {
+    try {
+      return std::to_string(axes_of(over, zip, sets).size());
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(said({"a.b=1,2", "c=1"}, {"d=1", "e=2"}, {"a.c=1"}), "3");
+  EXPECT_EQ(said({"a.b=1", "/a/b=2"}, {}, {}),
+            "--over: /a/b is there twice (give all values at once: --over /a/b=1,2)");
+  EXPECT_EQ(said({"a.b=1"}, {"c=1", "a.b=2"}, {}),
+            "--over: a.b is there twice (give all values at once: --over a.b=1,2)");
+  EXPECT_EQ(said({"a.b=1"}, {}, {"a/b=2"}), "--set: a/b has the values of --over (leave it out)");
+}
+
 // Do commas inside structures separate nothing?
 TEST(Grid, CommasOfStructuresSeparateNothing) {
   const Axis axis =
