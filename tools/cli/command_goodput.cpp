@@ -61,6 +61,8 @@ Exit goodput(const GoodputChoice& choice) {
   for (const std::string* file :
        {&choice.json, &choice.csv, &choice.html, &choice.trace, &choice.events})
     refuse_unwritable(*file);
+  refuse_clashes({choice.json, choice.csv, choice.html, choice.trace, choice.events},
+                 {choice.scenario.file});
   if (choice.scenario.file.empty())
     throw InputError(Problem{.file = {},
                              .pointer = {},

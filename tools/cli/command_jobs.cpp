@@ -23,6 +23,7 @@ struct JobsChoice {
 Exit jobs(const JobsChoice& choice) {
   refuse_unwritable(choice.json);
   refuse_unwritable(choice.html);
+  refuse_clashes({choice.json, choice.html, choice.trace}, {choice.file.file});
   const Outputs outputs = outputs_of({.trace = choice.trace});
   refuse_unwritable(outputs);
   const JobsStudy study =

@@ -86,6 +86,7 @@ Exit search_layouts(const SearchChoice& choice) {
   check_objective(choice);
   for (const std::string* file : {&choice.json, &choice.csv, &choice.html})
     refuse_unwritable(*file);
+  refuse_clashes({choice.json, choice.csv, choice.html}, {choice.scenario});
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));

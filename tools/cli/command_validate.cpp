@@ -163,6 +163,8 @@ Exit validate_rows(const ValidateChoice& choice) {
   for (const std::string& file :
        {choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage})
     refuse_unwritable(file);
+  refuse_clashes({choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage},
+                 {choice.datasets.begin(), choice.datasets.end()});
   const ChosenRows rows = chosen_rows(choice);
   refuse_few_runs(choice, rows);
   ReportChoice report = report_choice(choice, rows.runs.empty());

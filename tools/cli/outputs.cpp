@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -83,13 +84,39 @@ void refuse_unwritable(const fs::path& file) {
 }
 
 void refuse_unwritable(const Outputs& outputs) {
-  for (const auto& file :
-       {outputs.trace, outputs.json, outputs.scenario, outputs.html, outputs.svg})
-    if (file) refuse_unwritable(*file);
+  for (const fs::path& file : files_of(outputs)) refuse_unwritable(file);
   refuse_unwritable_folder(outputs.csv);
   refuse_unwritable_folder(outputs.trace_folder);
   refuse_unwritable_folder(outputs.chakra);
   if (outputs.chakra) chakra::refuse_unless_built_in(outputs.chakra->string());
+}
+
+std::vector<fs::path> files_of(const Outputs& outputs) {
+  std::vector<fs::path> files;
+  for (const auto& file :
+       {outputs.trace, outputs.json, outputs.scenario, outputs.html, outputs.svg})
+    if (file) files.push_back(*file);
+  return files;
+}
+
+// Paths are compared without their links and dots: ./a.json and a.json are one file.
+void refuse_clashes(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
+  const auto place_of = [](const fs::path& file) {
+    std::error_code error;  // a path that cannot be read is compared as it is written
+    const fs::path place = fs::weakly_canonical(file, error);
+    return error ? file : place;
+  };
+  std::set<fs::path> read;
+  for (const fs::path& input : inputs)
+    if (!input.empty()) read.insert(place_of(input));
+  std::set<fs::path> written;
+  for (const fs::path& output : outputs) {
+    if (output.empty() || is_irreplaceable(output)) continue;
+    if (read.contains(place_of(output)))
+      fail(output, "is read by this command, whose output would replace it", "name another file");
+    if (!written.insert(place_of(output)).second)
+      fail(output, "is named for two outputs", "give each output a file of its own");
+  }
 }
 
 // Writes the trace first: only the trace may refuse its options (a rank that does not exist), and

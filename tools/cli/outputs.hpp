@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sim/render/page/page.hpp"
 #include "sim/render/traces/trace_options.hpp"
@@ -42,6 +43,13 @@ struct Outputs {
 void refuse_unwritable(const Outputs& outputs);
 // Checks one file in the same way. An empty name passes.
 void refuse_unwritable(const std::filesystem::path& file);
+
+// The files among the outputs, without the folders.
+[[nodiscard]] std::vector<std::filesystem::path> files_of(const Outputs& outputs);
+// Throws InputError if an output would replace a file that the command reads, or another output.
+// Empty names, devices and pipes pass.
+void refuse_clashes(const std::vector<std::filesystem::path>& outputs,
+                    const std::vector<std::filesystem::path>& inputs);
 
 // Writes all requested outputs and returns one line for each, with its path. `gains` are the
 // what-ifs that the report page shows.
