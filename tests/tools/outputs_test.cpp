@@ -49,6 +49,56 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   }
 }
 
+// Is no input replaced by an output, and no output by another one? The resolved scenario goes beside
+// the result, where the user's own scenario may lie.
+TEST(Outputs, NothingReplacesAnInputOrAnotherOutput) {
+  const Scratch scratch;
+  ASSERT_EQ(scratch
+                .sh("mkdir mine && cp scenarios/first/two_gpus.json keep.scenario.json && "
+                    "cp keep.scenario.json mine/scenario.json")
+                .exit,
+            0);
+  const std::string kept = scratch.read("keep.scenario.json");
+  const std::pair<const char*, const char*> cases[] = {
+      {"run keep.scenario.json --json keep.json", "keep.scenario.json: is read by this command"},
+      {"run mine/scenario.json --out mine", "mine/scenario.json: is read by this command"},
+      {"run keep.scenario.json --json ./keep.scenario.json", "is read by this command"},
+      {"explain keep.scenario.json --csv keep.scenario.json", "is read by this command"},
+      {"run keep.scenario.json --json a.x --html a.x", "a.x: is named for two outputs"},
+      {"compare keep.scenario.json mine/scenario.json --json c --csv ./c", "two outputs"},
+      {"sweep keep.scenario.json --over training.micro_batch_size=1 --csv j --journal j",
+       "j: is named for two outputs"}};
+  std::size_t refused = 0;
+  for (const auto& [command, message] : cases) {
+    const Outcome outcome = scratch.sh(std::string("trainyard ") + command);
+    EXPECT_EQ(outcome.exit, 2) << command;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(message)) << command;
+    ++refused;
+  }
+  EXPECT_EQ(refused, 7U);
+  EXPECT_EQ(scratch.read("keep.scenario.json"), kept);
+  EXPECT_EQ(scratch.read("mine/scenario.json"), kept);
+  EXPECT_THAT(written(scratch),
+              testing::UnorderedElementsAre("keep.scenario.json", "mine/scenario.json"));
+}
+
+// Do numbers that no command can use end in a message? Without a limit, -1 processes are as many as
+// a number has, and a run of 1e24 tokens never ends.
+TEST(Outputs, NumbersThatNoCommandCanUseAreRefused) {
+  const Scratch scratch;
+  const std::string goodput = "goodput scenarios/goodput/llama3_8b_64xh100.json --runs 4 ";
+  const std::pair<std::string, const char*> cases[] = {
+      {"serve --processes -1", "--processes: -1 is not a number from 0 to 4096"},
+      {goodput + "--days 30 --seed -1", "--seed: -1 is not a number from 0"},
+      {goodput + "--tokens 1e30", "1e30 is no number of tokens up to 1e18"},
+      {goodput + "--tokens 1e18", "days without a failure"}};
+  for (const auto& [command, message] : cases) {
+    const Outcome outcome = scratch.sh("trainyard " + command);
+    EXPECT_EQ(outcome.exit, 2) << command;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(message)) << command;
+  }
+}
+
 // Are devices and standard output written in place? The command writes to the device and does not
 // replace it, and it writes no other file there; the same holds for a log that the shell holds
 // open.

@@ -44,15 +44,17 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
 namespace {
 
 // The number of tokens in "15T", "300B", "1.4e12". Nothing for another text.
+constexpr double kTokensMost = 1e18;
+
 std::optional<double> token_count(const std::string& text) {
   double count = 0.0;
   const char* const all = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), all, count);
-  if (error != std::errc() || !(count > 0.0) || !std::isfinite(count)) return {};
+  if (error != std::errc() || !(count > 0.0)) return {};
   const std::string_view unit(end, all);
   for (const auto& [name, factor] :
        {std::pair{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}})
-    if (unit == name) return count * factor;
+    if (unit == name && count * factor <= kTokensMost) return count * factor;
   return {};
 }
 
@@ -65,7 +67,7 @@ void add_tokens_option(CLI::App& command, double& tokens, const std::string& hel
           [&tokens](const std::string& text) { tokens = token_count(text).value_or(0.0); }, help)
       ->type_name("TOKENS")
       ->check([](const std::string& text) {
-        return token_count(text) ? "" : text + " is no number of tokens, such as 15T";
+        return token_count(text) ? "" : text + " is no number of tokens up to 1e18, such as 15T";
       });
 }
 
@@ -100,7 +102,8 @@ void add_journal_option(CLI::App& command, std::string& file) {
 
 void add_processes_option(CLI::App& command, std::size_t& processes) {
   command.add_option("--processes", processes, "Runs at a time (default: one per core)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(in_range<std::int64_t>(0, 4096));
 }
 
 std::vector<Override> overrides_of(const ScenarioChoice& choice) {

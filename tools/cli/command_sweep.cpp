@@ -198,7 +198,7 @@ Exit sweep(const SweepChoice& choice) {
   for (const std::string* file : {&choice.csv, &choice.html, &choice.lines, &choice.heat_map})
     refuse_unwritable(*file);
   refuse_clashes({choice.csv, choice.html, choice.lines, choice.heat_map, choice.journal},
-                 {choice.scenario.file});
+                 {choice.scenario});
   const std::vector<Axis> axes = axes_of(choice.over, choice.zip, choice.sets);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));

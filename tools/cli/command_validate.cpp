@@ -300,7 +300,8 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
   add_trace_options(*command, *choice);
   add_output_options(*command, *choice);
-  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
+  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)")
+      ->check(in_range<std::int64_t>(0, 4096));
   command->footer(
       "Example:\n  trainyard validate tests/measured/published_runs.json --group-by gpu,scale\n"
       "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"

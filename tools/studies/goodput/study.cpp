@@ -19,9 +19,16 @@ namespace {
       Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
 }
 
+constexpr double kDaysMost = 36'500.0;
+
 RunLength length_of(const GoodputQuestion& question, const Job& job) {
   if (question.days > 0.0) return {.wall_s = question.days * kSecondsPerDay};
-  return {.steps = job.steps_for(question.tokens)};
+  const RunLength length{.steps = job.steps_for(question.tokens)};
+  const double days = length.steps * job.step_s / kSecondsPerDay;
+  if (days > kDaysMost)
+    refuse(fmt::format("{} tokens take {:.3g} days without a failure", question.tokens, days),
+           fmt::format("give fewer tokens: a run has at most {} days", kDaysMost));
+  return length;
 }
 
 // The memo must live as long as the job, which simulates other states of its cluster later, so
@@ -87,6 +94,9 @@ std::vector<RunEvent> GoodputStudy::events() const {
 }
 
 GoodputStudy goodput_study(const GoodputQuestion& question) {
+  for (const double length : {question.days, question.tokens})
+    if (!(length >= 0.0) || !std::isfinite(length))
+      refuse(fmt::format("{} is no number of days or tokens", length), "give a number above 0");
   if ((question.days > 0.0) == (question.tokens > 0.0))
     refuse("how long is the run?", "give either --days or --tokens");
   const Scenario& first = question.scenarios.front().scenario;
