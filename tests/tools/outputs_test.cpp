@@ -49,8 +49,8 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   }
 }
 
-// Is no input replaced by an output, and no output by another one? The resolved scenario goes beside
-// the result, where the user's own scenario may lie.
+// Is no input replaced by an output, and no output by another one? The resolved scenario goes
+// beside the result, where the user's own scenario may lie.
 TEST(Outputs, NothingReplacesAnInputOrAnotherOutput) {
   const Scratch scratch;
   ASSERT_EQ(scratch
