@@ -103,7 +103,7 @@ std::vector<fs::path> files_of(const Outputs& outputs) {
 void refuse_clashes(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
   const auto place_of = [](const fs::path& file) {
     std::error_code error;  // a path that cannot be read is compared as it is written
-    const fs::path place = fs::weakly_canonical(file, error);
+    const fs::path place = fs::weakly_canonical(fs::absolute(file), error);
     return error ? file : place;
   };
   std::set<fs::path> read;
