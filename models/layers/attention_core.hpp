@@ -43,7 +43,7 @@ class AttentionCore : BlockWriter {
 [[nodiscard]] std::int64_t projection_input_bytes(const Architecture& architecture,
                                                   const ActivationQuery& query);
 // Width of the keys and values that one rank stores, per position of its own part of the sequence.
-// Of fewer heads than ranks that trade them, each rank has a copy of one head at all positions.
+// Where fewer heads than ranks are traded, each rank has a copy of one head at all positions.
 [[nodiscard]] std::int64_t stored_key_value_width(const Architecture& architecture,
                                                   const ActivationQuery& query);
 // Elements in the gradients of outputs, queries, keys and values, and in those of all heads before

@@ -42,8 +42,7 @@ class ExpertRouter : BlockWriter {
 };
 
 void ExpertRouter::cast_tokens(std::string_view name) {
-  if (options_.experts.places == 1 || !sends_tokens_once(options_.experts.settings.dispatcher))
-    return;
+  if (!options_.experts.sends_once()) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + kFp32Bytes) * shape_.local_tokens * arch_.hidden);
 }

@@ -68,6 +68,10 @@ struct ExpertOptions {
   std::int64_t places = 1;  // ranks that the experts are divided over
   std::int64_t tensor = 1;  // ranks that share an expert
   bool gemms_in_8_bits = false;
+  // Whether tokens travel, each of them once (sends_tokens_once).
+  [[nodiscard]] bool sends_once() const {
+    return places > 1 && sends_tokens_once(settings.dispatcher);
+  }
 };
 
 struct LayerOptions {

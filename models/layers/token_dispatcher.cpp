@@ -126,7 +126,7 @@ void TokenDispatcher::exchange_counts() {
 // Reads tokens and writes their routed copies, or the reverse. Dispatchers that send a token once
 // read and sum the tokens in their own kernels.
 void TokenDispatcher::permute(std::string_view name) {
-  if (options_.experts.places > 1 && sends_tokens_once(settings_.dispatcher)) return;
+  if (options_.experts.sends_once()) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }

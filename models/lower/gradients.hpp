@@ -24,7 +24,7 @@ struct StageParameters {
   std::int64_t experts = 0;              // of the rank's experts, which have their own replicas
   std::vector<CountedKind> layers = {};  // trained layers, by kind
   std::int64_t replicated = 0;           // held by every member of the tensor group
-  // Of `replicated`: gradients that are partial sums without sequence parallelism, too.
+  // The part of `replicated` whose gradients are partial sums even without sequence parallelism.
   std::int64_t always_partial = 0;
   std::int64_t shared_embedding = 0;  // embedding that first and last stage both hold
   std::int64_t on_host = 0;           // of those that this rank updates: with weights on the host

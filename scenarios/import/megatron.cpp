@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "models/recompute.hpp"
+#include "scenarios/import/job_numbers.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {
@@ -89,10 +89,8 @@ bool says_nothing_of_cost(const std::string& name) {
 constexpr std::int64_t kLayersMost = 100'000;
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return value >= 1 && value <= kLayersMost ? std::optional(value) : std::nullopt;
+  const std::optional<std::int64_t> value = whole_of(text);
+  return value && *value >= 1 && *value <= kLayersMost ? value : std::nullopt;
 }
 
 // Parses the layers with experts: sums of lists of 0 and 1 that may be repeated, "[0]*3+[1]*58" or

@@ -193,6 +193,8 @@ void use_shipped_data(const fs::path& folder) {
 
 fs::path data_directory() {
   if (!shipped_data().empty()) return shipped_data();
+  for (const fs::path& root : data_roots())
+    if (holds_shipped_data(root)) return root;
   throw InputError(Problem{"", "", "the data files of trainyard are not found",
                            "set TRAINYARD_DATA to the folder that holds models/ and topologies/"});
 }

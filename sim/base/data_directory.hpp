@@ -33,7 +33,7 @@ void use_shipped_data(const std::filesystem::path& folder);
 
 // Returns the folder of the shipped data: what use_shipped_data() set, else share/trainyard of the
 // installation that contains code_file(), else the source tree if code_file() lies in a build
-// folder. Throws InputError if there is none.
+// folder, else a folder of data_roots() that holds them. Throws InputError if there is none.
 [[nodiscard]] std::filesystem::path data_directory();
 
 // Returns the existing folders in which data files are looked up, in order. Throws InputError if

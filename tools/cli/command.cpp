@@ -43,9 +43,9 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
 
 namespace {
 
-// The number of tokens in "15T", "300B", "1.4e12". Nothing for another text.
 constexpr double kTokensMost = 1e18;
 
+// Returns the number of tokens in "15T", "300B", "1.4e12"; nothing for another text.
 std::optional<double> token_count(const std::string& text) {
   double count = 0.0;
   const char* const all = text.data() + text.size();

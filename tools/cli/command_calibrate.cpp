@@ -144,8 +144,7 @@ void add_calibrate(CLI::App& app, Action& action) {
   command->add_option("--out", choice->out,
                       "Write the data files with the fitted values below this folder");
   command->add_option("--cache", choice->cache, "Keep answers in this file, as for validate");
-  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)")
-      ->check(in_range<std::int64_t>(0, 4096));
+  add_processes_option(*command, choice->processes);
   command->footer(
       "Example:\n  trainyard calibrate runs.json --only dgxc,titan --constants "
       "kernels/profiles/h100.json#/gemm/sustained_time/value");

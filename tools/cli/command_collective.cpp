@@ -123,9 +123,7 @@ Exit several_scales(StudyChoice choice, const CollectiveProfile* profile) {
 }
 
 Exit study(StudyChoice choice) {
-  for (const std::string& file : {choice.json, choice.csv, choice.svg, choice.html})
-    refuse_unwritable(file);
-  refuse_clashes({choice.json, choice.csv, choice.svg, choice.html},
+  refuse_outputs({choice.json, choice.csv, choice.svg, choice.html},
                  {choice.cluster, choice.profile, choice.measured});
   const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);
   if (choice.node_counts.size() > 1) return several_scales(std::move(choice), profile.get());

@@ -52,9 +52,7 @@ std::vector<Variant> variants_of(const CompareChoice& choice) {
 }
 
 Exit compare_sides(const CompareChoice& choice) {
-  for (const std::string* file : {&choice.json, &choice.csv, &choice.html})
-    refuse_unwritable(*file);
-  refuse_clashes({choice.json, choice.csv, choice.html},
+  refuse_outputs({choice.json, choice.csv, choice.html},
                  {choice.scenarios.begin(), choice.scenarios.end()});
   Progress progress("comparing");
   const Comparison comparison =

@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
@@ -48,16 +47,13 @@ std::string problem_of(const std::function<void()>& look) {
   }
 }
 
-// The last root holds the shipped data, or where there are none, those of TRAINYARD_DATA.
 Finding data_finding() {
   std::string text;
   const std::string problem = problem_of([&] {
-    std::vector<fs::path> roots = data_roots();
-    if (roots.empty()) (void)data_directory();  // throws
-    text = fmt::format("{}: {} models, {} node types, {} GPUs", roots.back().string(),
+    text = fmt::format("{}: {} models, {} node types, {} GPUs", data_directory().string(),
                        architecture_names().size(), node_names().size(), gpu_names().size());
-    roots.pop_back();
-    for (const fs::path& root : roots) text += fmt::format("; own data in {}", root.string());
+    for (const fs::path& root : data_roots())
+      if (root != data_directory()) text += fmt::format("; own data in {}", root.string());
   });
   if (problem.empty()) return {.what = "data", .text = text};
   return {.what = "data", .works = false, .needed = true, .text = problem};

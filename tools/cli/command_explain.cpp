@@ -24,8 +24,7 @@ struct ExplainChoice {
 };
 
 Exit explain(const ExplainChoice& choice) {
-  for (const std::string* file : {&choice.json, &choice.csv}) refuse_unwritable(*file);
-  refuse_clashes({choice.json, choice.csv}, {choice.scenario.file});
+  refuse_outputs({choice.json, choice.csv}, {choice.scenario.file});
   const Scenario scenario = read(choice.scenario);
   const Result run = simulate(scenario, {});
   const Explanation why = explanation(scenario, run, choice.processes);

@@ -59,10 +59,7 @@ GoodputStudy sampled(const GoodputChoice& choice) {
 }
 
 Exit goodput(const GoodputChoice& choice) {
-  for (const std::string* file :
-       {&choice.json, &choice.csv, &choice.html, &choice.trace, &choice.events})
-    refuse_unwritable(*file);
-  refuse_clashes({choice.json, choice.csv, choice.html, choice.trace, choice.events},
+  refuse_outputs({choice.json, choice.csv, choice.html, choice.trace, choice.events},
                  {choice.scenario.file});
   if (choice.scenario.file.empty())
     throw InputError(Problem{.file = {},

@@ -21,11 +21,8 @@ struct JobsChoice {
 };
 
 Exit jobs(const JobsChoice& choice) {
-  refuse_unwritable(choice.json);
-  refuse_unwritable(choice.html);
-  refuse_clashes({choice.json, choice.html, choice.trace}, {choice.file.file});
+  refuse_outputs({choice.json, choice.html, choice.trace}, {choice.file.file});
   const Outputs outputs = outputs_of({.trace = choice.trace});
-  refuse_unwritable(outputs);
   const JobsStudy study =
       jobs_study({.jobs = load_jobs(choice.file.file, overrides_of(choice.file)),
                   .shift = choice.shift,

@@ -26,10 +26,9 @@ struct MemoryChoice {
 Exit memory(const MemoryChoice& choice) {
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
-  refuse_unwritable(choice.html);
   std::vector<std::filesystem::path> files = files_of(outputs);
   files.emplace_back(choice.html);
-  refuse_clashes(files, {choice.scenario.file});
+  refuse_outputs(files, {choice.scenario.file});
   const Scenario scenario = read(choice.scenario);
   Result run;
   {

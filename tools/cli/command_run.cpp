@@ -224,10 +224,9 @@ Exit run(const RunChoice& choice) {
   const TraceOptions trace = trace_options_of(choice.trace_ranks);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
-  refuse_unwritable(choice.missing);
   std::vector<std::filesystem::path> files = files_of(outputs);
   files.emplace_back(choice.missing);
-  refuse_clashes(files, {choice.scenario.file, choice.workload, choice.cluster});
+  refuse_outputs(files, {choice.scenario.file, choice.workload, choice.cluster});
   const std::optional<Scenario> scenario = scenario_of(choice);
   std::optional<BatchTimes> batches = batches_of(choice, scenario);
   Result result = simulated(choice, scenario);

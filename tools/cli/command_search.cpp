@@ -84,9 +84,7 @@ void check_objective(const SearchChoice& choice) {
 // Every override of --set applies to all layouts, and each --over adds an axis to the search.
 Exit search_layouts(const SearchChoice& choice) {
   check_objective(choice);
-  for (const std::string* file : {&choice.json, &choice.csv, &choice.html})
-    refuse_unwritable(*file);
-  refuse_clashes({choice.json, choice.csv, choice.html}, {choice.scenario});
+  refuse_outputs({choice.json, choice.csv, choice.html}, {choice.scenario});
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));

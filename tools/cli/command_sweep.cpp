@@ -195,9 +195,7 @@ Exit sweep(const SweepChoice& choice) {
                                         "--lines and --heat-map have room for one",
                              .hint = "use --html, which plots every field that varies, or --set "
                                      "in place of --list"});
-  for (const std::string* file : {&choice.csv, &choice.html, &choice.lines, &choice.heat_map})
-    refuse_unwritable(*file);
-  refuse_clashes({choice.csv, choice.html, choice.lines, choice.heat_map, choice.journal},
+  refuse_outputs({choice.csv, choice.html, choice.lines, choice.heat_map, choice.journal},
                  {choice.scenario});
   const std::vector<Axis> axes = axes_of(choice.over, choice.zip, choice.sets);
   std::vector<Variant> variants = variants_of(choice, axes);

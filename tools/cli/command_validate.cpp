@@ -160,10 +160,7 @@ void refuse_few_runs(const ValidateChoice& choice, const ChosenRows& rows) {
 
 // Paths that cannot be written are refused first, because a validation may take long.
 Exit validate_rows(const ValidateChoice& choice) {
-  for (const std::string& file :
-       {choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage})
-    refuse_unwritable(file);
-  refuse_clashes({choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage},
+  refuse_outputs({choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage},
                  {choice.datasets.begin(), choice.datasets.end()});
   const ChosenRows rows = chosen_rows(choice);
   refuse_few_runs(choice, rows);
@@ -300,8 +297,7 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
   add_trace_options(*command, *choice);
   add_output_options(*command, *choice);
-  command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)")
-      ->check(in_range<std::int64_t>(0, 4096));
+  add_processes_option(*command, choice->processes);
   command->footer(
       "Example:\n  trainyard validate tests/measured/published_runs.json --group-by gpu,scale\n"
       "  trainyard validate scenario.json --against trace.json.gz --rank 3\n"

@@ -100,7 +100,7 @@ std::vector<fs::path> files_of(const Outputs& outputs) {
 }
 
 // Paths are compared without their links and dots: ./a.json and a.json are one file.
-void refuse_clashes(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
+void refuse_outputs(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
   const auto place_of = [](const fs::path& file) {
     std::error_code error;  // a path that cannot be read is compared as it is written
     const fs::path place = fs::weakly_canonical(fs::absolute(file), error);
@@ -111,6 +111,7 @@ void refuse_clashes(const std::vector<fs::path>& outputs, const std::vector<fs::
     if (!input.empty()) read.insert(place_of(input));
   std::set<fs::path> written;
   for (const fs::path& output : outputs) {
+    refuse_unwritable(output);
     if (output.empty() || is_irreplaceable(output)) continue;
     if (read.contains(place_of(output)))
       fail(output, "is read by this command, whose output would replace it", "name another file");

@@ -46,9 +46,9 @@ void refuse_unwritable(const std::filesystem::path& file);
 
 // The files among the outputs, without the folders.
 [[nodiscard]] std::vector<std::filesystem::path> files_of(const Outputs& outputs);
-// Throws InputError if an output would replace a file that the command reads, or another output.
-// Empty names, devices and pipes pass.
-void refuse_clashes(const std::vector<std::filesystem::path>& outputs,
+// Checks all files of a command: each as above, and none may replace a file that the command reads,
+// or another output. Devices and pipes may be named twice.
+void refuse_outputs(const std::vector<std::filesystem::path>& outputs,
                     const std::vector<std::filesystem::path>& inputs);
 
 // Writes all requested outputs and returns one line for each, with its path. `gains` are the

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,9 +42,7 @@ struct Row {
   double bytes = 0.0;
   double seconds = 0.0;
   std::int64_t sms = 0;
-  // A call of the library, with copies that take `copy_s`; false: its kernels alone.
-  bool call = false;
-  double copy_s = 0.0;
+  std::optional<double> copy_s = {};  // of a call of the library; none: its kernels alone
 };
 
 // The rows of one GPU on so many nodes, all of them calls or none. They weigh as much as those of
@@ -129,8 +128,7 @@ Rows hybridep_rows(const CsvTable& table) {
           {.bytes = forwarded * width,
            .seconds = counted * width / (table.number(i, way + "_GBps") * 1e9),
            .sms = kHybridSms,
-           .call = call,
-           .copy_s = call ? 2.0 * received * width / copy_rate(gpu) : 0.0});
+           .copy_s = call ? std::optional(2.0 * received * width / copy_rate(gpu)) : std::nullopt});
     }
   }
   return rows;
@@ -142,7 +140,7 @@ struct Pace {
   double wait = 0.0;   // seconds that a call takes beside its kernels and copies
   [[nodiscard]] double seconds(const Row& row) const {
     return start + row.bytes / (rate * static_cast<double>(row.sms)) +
-           (row.call ? wait + row.copy_s : 0.0);
+           (row.copy_s ? wait + *row.copy_s : 0.0);
   }
 };
 
@@ -158,8 +156,8 @@ Pace fit(const std::vector<const std::vector<Row>*>& groups) {
     for (const Row& row : *group) {
       const double weight = 1.0 / (row.seconds * std::sqrt(static_cast<double>(group->size())));
       left.row(at) << weight, weight * row.bytes / static_cast<double>(row.sms),
-          row.call ? weight : 0.0;
-      right(at) = weight * (row.seconds - row.copy_s);
+          row.copy_s ? weight : 0.0;
+      right(at) = weight * (row.seconds - row.copy_s.value_or(0.0));
       ++at;
     }
   // The rank falls to two where no row is a call, and the solution of least norm has no wait.

@@ -205,7 +205,7 @@ TEST(JobShape, ANumberSignInQuotesBeginsNoComment) {
   EXPECT_EQ(numbers("torchrun --log_dir 'a \" #2' \\\n" + sizes), Numbers(4, 8, 0));
   EXPECT_EQ(numbers("torchrun --log_dir \"a \\\" #2\"" + sizes), Numbers(4, 8, 0));
   EXPECT_EQ(numbers("torchrun --log_dir it\\'s" + sizes + " # 'a' --nnodes 2"), Numbers(4, 8, 0));
-  // What a script passes to another shell has comments of its own.
+  // A script that is passed to another shell has comments of its own.
   EXPECT_EQ(numbers("srun bash -c '\n# torchrun --nnodes 2 a.py\ntorchrun" + sizes +
                     "\n' # a note\n# torchrun --nnodes 3 b.py\n"),
             Numbers(4, 8, 0));

@@ -71,7 +71,7 @@ struct Goodput {
   std::vector<IntervalPoint> intervals;    // in increasing order
 };
 
-// As many runs as the options say, or as the mean goodput needs.
+// Samples as many runs as the options say, or as the mean goodput needs.
 [[nodiscard]] std::vector<SampledRun> sampled_runs(const Job& job, const GoodputOptions& options);
 
 // Another job on the same failures, against the first of a list.

@@ -53,8 +53,8 @@ struct VariantGoodput {
   Alternative figures = {};
   std::string refused = {};  // empty: it is not
 };
-// What sweeps and searches ask: all variants on the same failures for so many days, in as many runs
-// as the first sound one needs. Throws the first refusal where all variants are refused.
+// Answers sweeps and searches: all variants run for so many days on the same failures, as often as
+// the first sound one needs. Throws the first refusal where all variants are refused.
 [[nodiscard]] std::vector<VariantGoodput> goodput_of_variants(
     const std::vector<NamedScenario>& variants, double days);
 
