@@ -65,6 +65,7 @@ TEST(Outputs, NothingReplacesAnInputOrAnotherOutput) {
       {"run keep.scenario.json --json ./keep.scenario.json", "is read by this command"},
       {"explain keep.scenario.json --csv keep.scenario.json", "is read by this command"},
       {"run keep.scenario.json --json a.x --html a.x", "a.x: is named for two outputs"},
+      {"import hf-config keep.scenario.json -o keep.scenario.json", "is read by this command"},
       {"compare keep.scenario.json mine/scenario.json --json c --csv ./c", "two outputs"},
       {"sweep keep.scenario.json --over training.micro_batch_size=1 --csv j --journal j",
        "j: is named for two outputs"}};
@@ -75,7 +76,7 @@ TEST(Outputs, NothingReplacesAnInputOrAnotherOutput) {
     EXPECT_THAT(outcome.err, testing::HasSubstr(message)) << command;
     ++refused;
   }
-  EXPECT_EQ(refused, 7U);
+  EXPECT_EQ(refused, 8U);
   EXPECT_EQ(scratch.read("keep.scenario.json"), kept);
   EXPECT_EQ(scratch.read("mine/scenario.json"), kept);
   EXPECT_THAT(written(scratch),

@@ -95,8 +95,7 @@ Replay replay_of(const FitChoice& choice, const RunLog& log, const LogFit& fit,
 }
 
 void check_choice(const FitChoice& choice) {
-  refuse_unwritable(choice.json);
-  refuse_unwritable(choice.output);
+  refuse_outputs({choice.json, choice.output}, {choice.log});
   if (choice.tokens > 0.0 && choice.steps > 0.0)
     throw InputError(Problem{.file = {},
                              .pointer = {},

@@ -36,7 +36,7 @@ chakra::Conventions conventions_of(const ChakraChoice& choice) {
 }
 
 Exit import_traces(const ChakraChoice& choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {});
   const chakra::Imported imported = chakra::read_traces(choice.folder, conventions_of(choice));
   write_file(choice.out, to_json(imported.workload));
   std::size_t operations = 0;

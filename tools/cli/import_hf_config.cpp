@@ -49,7 +49,7 @@ Exit import_config(const ConfigChoice& choice) {
                              .problem = "import hf-config takes a config.json",
                              .hint = "trainyard import hf-config "
                                      "tests/scenarios/import/hf/llama3_8b.json"});
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.file});
   const HfShape made =
       shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file, choice.as);
   const std::string text = made.shape.dump(2) + "\n";

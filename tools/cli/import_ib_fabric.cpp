@@ -30,7 +30,7 @@ std::string fabric_text(const IbFabricChoice& choice, const IbCluster& made,
 }
 
 Exit import_fabric(IbFabricChoice choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.file});
   if (!choice.nic.empty()) choice.import.nic = parse_nic_rate(choice.nic, "--nic");
   const IbFabric fabric = read_ib_fabric(as_utf8(read_file(choice.file)), choice.file);
   const IbCluster made = cluster_of_ib_fabric(fabric, choice.import);

@@ -117,7 +117,7 @@ nlohmann::ordered_json scenario_on(const JobChoice& choice, LaunchedCluster laun
 }
 
 Exit import_job(const JobChoice& choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.file, choice.hostfile});
   const std::string script = as_utf8(read_file(choice.file));
   JobShape shape = job_shape(script, choice.file, job_hints(choice, script));
   LaunchMachine machine = choice.machine;

@@ -96,7 +96,7 @@ LogHints hints_of(const LogChoice& choice) {
 }
 
 Exit import_logs(const LogChoice& choice) {
-  refuse_unwritable(choice.out);
+  refuse_outputs({choice.out}, {choice.logs.begin(), choice.logs.end()});
   const LogHints hints = hints_of(choice);
   std::vector<MeasuredRun> runs;
   for (const std::string& log : choice.logs)

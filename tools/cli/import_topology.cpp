@@ -48,13 +48,13 @@ Exit write_cluster(const TopologyChoice& choice, const ImportedNode& node) {
 }
 
 Exit import_xml(const TopologyChoice& choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.file});
   return write_cluster(choice, from_nccl_xml(read_file(choice.file), choice.file,
                                              {.gpu = choice.import.gpu, .nic = nic_of(choice)}));
 }
 
 Exit import_matrix(const TopologyChoice& choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.file});
   return write_cluster(
       choice,
       from_topo_matrix(as_utf8(read_file(choice.file)),

@@ -251,8 +251,7 @@ void refuse_missing_outputs(const TraceChoice& choice) {
                   "add --gpu with a name of `trainyard list gpus`, or a profile of your own");
   if (choice.gpus_per_node == 0)
     refuse_choice("--gpus-per-node is 0", "give the GPUs of one node, such as 8");
-  refuse_unwritable(choice.out);
-  refuse_unwritable(choice.collectives);
+  refuse_outputs({choice.out, choice.collectives}, {choice.files.begin(), choice.files.end()});
 }
 
 Exit import_traces(const TraceChoice& choice) {

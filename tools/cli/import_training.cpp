@@ -61,7 +61,7 @@ void say_settings(const std::vector<std::string>& settings) {
 }
 
 Exit import_training(const TrainingFormat& format, const TrainingChoice& choice) {
-  refuse_unwritable(outputs_of({.json = choice.out}));
+  refuse_outputs({choice.out}, {choice.files.begin(), choice.files.end()});
   if (choice.files.size() > format.most_files) {
     throw InputError(Problem{
         .file = choice.files[format.most_files],
