@@ -193,6 +193,7 @@ struct Training {
   std::vector<std::int64_t> recompute_layers = {};  // for "layers", counted from 0
   // models/recipes: bytes of weights and gradients, GEMM precisions.
   std::string recipe = "standard";
+  Fp8Scaling fp8_scaling = Fp8Scaling::Delayed;  // of recipes with tensor_scales
   // models/optimizers: bytes of its state, memory traffic of its step.
   std::string optimizer = "adam";
   // Low-rank adapters on frozen weights (models/trained_weights.hpp). Rank 0: every weight is

@@ -48,6 +48,7 @@ Recipe load_recipe(const std::string& name) {
                       .gradient_copy_bytes = bytes(root, "gradient_copy_bytes", 0.0),
                       .weight_wire = optional_type(root, "weight_wire"),
                       .gemms = optional_type(root, "gemms"),
+                      .tensor_scales = root.boolean("tensor_scales", false),
                       .four_bit_gemms = root.boolean("four_bit_gemms", false),
                       .attention = optional_type(root, "attention"),
                       .sequence_wire = optional_type(root, "sequence_wire"),

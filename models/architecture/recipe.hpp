@@ -24,6 +24,12 @@ enum class RecomputeMethod : std::uint8_t { Uniform, Block, Every, Fraction, Lay
 // Storage of the matrices of frozen layers that have adapters (models/trained_weights.hpp).
 enum class FrozenFormat : std::uint8_t { AsTrained, Nf4 };
 
+// Where the scale of a tensor of 8 bits comes from. Delayed: from the maxima of earlier
+// microbatches, so the tensor is read once. Current: from its own maximum, which a kernel finds
+// before another one quantises (Transformer Engine's Float8CurrentScaling, Megatron-LM's
+// --fp8-recipe tensorwise).
+enum class Fp8Scaling : std::uint8_t { Delayed, Current };
+
 // The modules that Selective recomputes, with the names of Megatron-LM's --recompute-modules
 // (megatron/core/transformer/transformer_config.py).
 struct RecomputeModules {
@@ -89,6 +95,8 @@ struct Recipe {
   double gradient_copy_bytes = 0.0;
   std::optional<DataType> weight_wire = {};  // type in which new weights are gathered
   std::optional<DataType> gemms = {};        // type of the operands of the linear layers
+  // A whole tensor of 8 bits shares one scale, so that Fp8Scaling chooses where it comes from.
+  bool tensor_scales = false;
   // The GEMMs multiply 4-bit numbers: `gemms` is fp8, and the rate is that of the GPU's fp4.
   bool four_bit_gemms = false;
   std::optional<DataType> attention = {};  // type of the GEMMs inside fused attention

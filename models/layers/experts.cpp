@@ -147,11 +147,11 @@ class GroupedExperts : BlockWriter {
   const std::int64_t inner_;  // inner width of one expert on this rank
 };
 
-// Quantises 16-bit tokens for an 8-bit GEMM and its weight gradient: 2 bytes read, 1 + 1 written.
+// Quantises 16-bit tokens for an 8-bit GEMM and its weight gradient.
 void GroupedExperts::quantise_rows(std::string_view name, std::int64_t width) {
   if (!options_.experts.gemms_in_8_bits) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
-                            (shape_.element + 2) * rows().total() * width);
+                            linear_.quantise_bytes(rows().total() * width, 2));
 }
 
 void GroupedExperts::pad_rows(std::string_view name) {

@@ -158,10 +158,14 @@ void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
                             std::llround(static_cast<double>(parameters) * bytes));
 }
 
-// An operand is quantised directly and transposed, for this GEMM and for the weight gradient: 2
-// bytes read, 1 + 1 written. An operand that is gathered in 8 bits is quantised before, with 2
-// bytes read and 1 written for each rank's share, and transposed after, with 1 byte read and 1
-// written for all of it.
+std::int64_t LinearLayers::quantise_bytes(std::int64_t numbers, std::int64_t copies) const {
+  const std::int64_t reads = options_.scaling == Fp8Scaling::Current ? 2 : 1;
+  return numbers * (reads * shape_.element + copies);
+}
+
+// An operand is quantised directly and transposed, for this GEMM and for the weight gradient: two
+// layouts of 1 byte. An operand that is gathered in 8 bits is quantised before, each rank its
+// share, and transposed after, with 1 byte read and 1 written for all of it.
 void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                            Rows rows) {
   const std::string text(name);
@@ -170,8 +174,8 @@ void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::
   const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
                       options_.recipe.sequence_wire == DataType::Fp8;
   elementwise_.memory_bound(text + "_quantise", MemoryBoundKind::Cast,
-                            shared ? elements / shape_.tensor * (shape_.element + 1) + 2 * elements
-                                   : elements * (shape_.element + 2));
+                            shared ? quantise_bytes(elements / shape_.tensor, 1) + 2 * elements
+                                   : quantise_bytes(elements, 2));
 }
 
 }  // namespace trainyard

@@ -32,6 +32,7 @@ struct GemmOptions {
   const Architecture& architecture;
   const Recipe& recipe;
   bool accumulates = false;  // GEMMs of weight gradients add to the accumulated gradients, in fp32
+  Fp8Scaling scaling = Fp8Scaling::Delayed;
   AdapterSet adapters = {};
   TrainedWeights trained = {};
 };
@@ -152,6 +153,9 @@ class LinearLayers {
   enum class Rows : std::uint8_t { OwnedWhole, Gathered };
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                Rows rows = Rows::OwnedWhole);
+  // HBM bytes that quantise so many numbers to 8 bits, in `copies` layouts: each is read once, or
+  // twice with Fp8Scaling::Current, and written once for each layout.
+  [[nodiscard]] std::int64_t quantise_bytes(std::int64_t numbers, std::int64_t copies) const;
   // GEMMs of the adapters on the matrices that the kernel of this name computes.
   void adapters_forward(std::string_view name);
   void adapters_dgrad(std::string_view name);

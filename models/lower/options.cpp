@@ -25,6 +25,7 @@ GemmOptions gemm_options(const TrainingPlan& plan, const WeightOptions& weights)
           .recipe = plan.recipe,
           .accumulates = whole && plan.training.gradient_precision == DataType::Fp32 &&
                          !plan.gradient_passes.accumulate,
+          .scaling = plan.training.fp8_scaling,
           .adapters = weights.adapters,
           .trained = weights.trained};
 }

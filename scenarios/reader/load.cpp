@@ -165,6 +165,15 @@ void settle_gradients(JsonFile& file, TrainingPlan& plan) {
            "leave it out, or take another recipe");
 }
 
+// Only a recipe whose tensors share one scale has a choice of scaling.
+void check_scaling(JsonFile& file, const TrainingPlan& plan) {
+  if (!file.is_sound("/training") || plan.recipe.tensor_scales) return;
+  if (plan.training.fp8_scaling == Fp8Scaling::Delayed) return;
+  file.report("/training/fp8_scaling",
+              fmt::format("recipe \"{}\" has no scale for a whole tensor", plan.training.recipe),
+              "set recipe to fp8 or fp8_cached, or leave fp8_scaling out");
+}
+
 void read_framework(JsonFile& file, Scenario& scenario) {
   if (!file.is_sound("/framework")) return;
   try {
@@ -314,6 +323,7 @@ Scenario read_scenario(JsonFile& file) {
   read_framework(file, scenario);
   read_recipe(file, scenario.plan);
   settle_gradients(file, scenario.plan);
+  check_scaling(file, scenario.plan);
   read_host(file, folder, scenario);
   return scenario;
 }

@@ -234,6 +234,8 @@ constexpr Words<CollectiveModel, 2> kCollectiveModels{
     {{CollectiveModel::Fluid, "fluid"}, {CollectiveModel::Stepwise, "stepwise"}}};
 constexpr Words<Defaults, 2> kDefaults{
     {{Defaults::Framework, "framework"}, {Defaults::Ideal, "ideal"}}};
+constexpr Words<Fp8Scaling, 2> kScalings{
+    {{Fp8Scaling::Delayed, "delayed"}, {Fp8Scaling::Current, "current"}}};
 constexpr Words<FrozenFormat, 2> kFrozenFormats{
     {{FrozenFormat::AsTrained, "as_trained"}, {FrozenFormat::Nf4, "nf4"}}};
 
@@ -279,6 +281,10 @@ const Field<T> kTraining[] = {
     {"recipe",
      "precision recipe: bytes of weights and gradients, data type of GEMMs (models/recipes)",
      name_of<T, &T::recipe, recipe_names>()},
+    {"fp8_scaling",
+     "scale of a tensor of 8 bits: from maxima of earlier microbatches (delayed), or from its own "
+     "maximum, for which it is read once more (current, Megatron's --fp8-recipe tensorwise)",
+     word_of<T, &T::fp8_scaling, kScalings>()},
     {"lora_rank", "rank of trained LoRA adapters on frozen weights; 0 trains every weight",
      Whole<T>{&T::lora_rank, 0}},
     {"lora_targets",

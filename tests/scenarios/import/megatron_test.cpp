@@ -228,6 +228,9 @@ TEST(Megatron, FormatsOfFewerBitsAreRead) {
   };
   EXPECT_EQ(training("--bf16 --fp8-format hybrid")["recipe"], "fp8_cached");
   EXPECT_EQ(training("--bf16 --fp8-format e4m3 --fp8-param-gather")["recipe"], "fp8");
+  EXPECT_FALSE(training("--bf16 --fp8-format hybrid").contains("fp8_scaling"));
+  EXPECT_EQ(training("--bf16 --fp8-format hybrid --fp8-recipe tensorwise")["fp8_scaling"],
+            "current");
   EXPECT_EQ(training("--bf16 --fp4-format e2m1")["recipe"], "nvfp4");
   EXPECT_FALSE(training("--bf16").contains("recipe"));
   EXPECT_EQ(training("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype "

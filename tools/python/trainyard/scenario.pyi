@@ -251,6 +251,7 @@ class Training(Section):
     recompute_fraction: float | None
     recompute_layers: Sequence[int] | None
     recipe: Literal["fp16_gradient_copy", "fp8", "fp8_attention", "fp8_blockwise", "fp8_cached", "nvfp4", "pure_16bit", "standard"] | None
+    fp8_scaling: Literal["delayed", "current"] | None
     lora_rank: int | None
     lora_targets: Sequence[Literal["query", "key", "value", "projection", "gate", "up", "down"]] | None
     frozen_weights: Literal["as_trained", "nf4"] | None
@@ -281,6 +282,7 @@ class Training(Section):
         recompute_fraction: float | None = ...,
         recompute_layers: Sequence[int] | None = ...,
         recipe: Literal["fp16_gradient_copy", "fp8", "fp8_attention", "fp8_blockwise", "fp8_cached", "nvfp4", "pure_16bit", "standard"] | None = ...,
+        fp8_scaling: Literal["delayed", "current"] | None = ...,
         lora_rank: int | None = ...,
         lora_targets: Sequence[Literal["query", "key", "value", "projection", "gate", "up", "down"]] | None = ...,
         frozen_weights: Literal["as_trained", "nf4"] | None = ...,

@@ -392,6 +392,12 @@ void add_recompute(Draft& draft, Json& training) {
   }
 }
 
+// Rows name the scaling of 8-bit tensors in their precision, or in the recipe that they ran.
+bool current_scaling(const Json& row) {
+  return text_at(row, "/precision").starts_with("FP8-CS") ||
+         text_at(row, "/recipe/source/name").find("FP8_CS") != std::string::npos;
+}
+
 // With 8-bit or 4-bit GEMMs, everything else is computed in bf16.
 void add_precision(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/precision", "BF16");
@@ -411,6 +417,7 @@ void add_precision(Draft& draft, Json& training) {
   }
   training["precision"] = "bf16";
   training["recipe"] = four_bit ? "nvfp4" : "fp8_cached";
+  if (current_scaling(draft.row)) training["fp8_scaling"] = "current";
   if (four_bit) draft.assume("every linear layer but the head multiplies in NVFP4");
   if (said.starts_with("MX")) draft.assume("MXFP8's block scales cost nothing on top of fp8");
 }
