@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "models/framework_file.hpp"
 #include "sim/base/check.hpp"
@@ -165,10 +167,27 @@ constexpr double kTimesMost = 20.0;
 constexpr double kLossMost = 0.9;
 constexpr double kPassesMost = 1000.0;
 
-// Reads {"value": ..., "source": ...}; returns `otherwise` where the key is absent.
-double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
-  return object.has(key) ? sourced(object, key).number("value", rule) : otherwise;
-}
+constexpr const char* kAnyGeneration = "any_generation";
+
+// The figures of one GPU generation: those of its own object, then those of any generation.
+class GenerationFigures {
+ public:
+  GenerationFigures(JsonObject& all, const std::string& generation) {
+    for (const std::string& name : {std::string(kAnyGeneration), generation})
+      if (all.has(name)) objects_.push_back(all.object(name));
+  }
+
+  // Reads {"value": ..., "source": ...}; returns `otherwise` where no object has the key.
+  double get(const char* key, double otherwise, const NumberRule& rule) {
+    double value = otherwise;
+    for (JsonObject& object : objects_)
+      if (object.has(key)) value = sourced(object, key).number("value", rule);
+    return value;
+  }
+
+ private:
+  std::vector<JsonObject> objects_;  // later ones take precedence
+};
 
 }  // namespace
 
@@ -226,23 +245,21 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
   }
   if (root.has("kernel_time")) {
     JsonObject all = root.object("kernel_time");
-    ignore_but(all, {generation});
-    if (all.has(generation)) {
-      JsonObject own = all.object(generation);
-      const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
-      // A factor that was not measured falls back to that of the closest kind: fp8 to 16 bits, and
-      // backward and ring attention to forward.
-      times.gemm = figure(own, "gemm", 1.0, rule);
-      times.fp8_gemm = figure(own, "fp8_gemm", times.gemm, rule);
-      times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
-      times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
-      times.attention = figure(own, "attention", 1.0, rule);
-      times.attention_backward = figure(own, "attention_backward", times.attention, rule);
-      times.ring_attention = figure(own, "ring_attention", times.attention, rule);
-      times.ring_passes = figure(own, "ring_passes", 0.0, {.least = 0.0, .most = kPassesMost});
-      times.memory_bound = figure(own, "memory_bound", 1.0, rule);
-      times.fp4_gemm = figure(own, "fp4_gemm", 1.0, rule);
-    }
+    ignore_but(all, {kAnyGeneration, generation});
+    GenerationFigures figures(all, generation);
+    const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+    // A factor that was not measured falls back to that of the closest kind: fp8 to 16 bits, and
+    // backward and ring attention to forward.
+    times.gemm = figures.get("gemm", 1.0, rule);
+    times.fp8_gemm = figures.get("fp8_gemm", times.gemm, rule);
+    times.grouped_gemm = figures.get("grouped_gemm", 1.0, rule);
+    times.fp8_grouped_gemm = figures.get("fp8_grouped_gemm", times.grouped_gemm, rule);
+    times.attention = figures.get("attention", 1.0, rule);
+    times.attention_backward = figures.get("attention_backward", times.attention, rule);
+    times.ring_attention = figures.get("ring_attention", times.attention, rule);
+    times.ring_passes = figures.get("ring_passes", 0.0, {.least = 0.0, .most = kPassesMost});
+    times.memory_bound = figures.get("memory_bound", 1.0, rule);
+    times.fp4_gemm = figures.get("fp4_gemm", 1.0, rule);
   }
   file.finish();
   return times;

@@ -176,8 +176,8 @@ struct ElementwiseKernels {
 //
 // A profile holds the times of current libraries. A run of 2022 used older ones: FlashAttention 1
 // instead of 2 and 3, an older cuBLAS, norms and activations of several kernels. A framework file
-// therefore has factors by GPU generation. A kernel without a factor takes the time of the profile,
-// and the factor of fp8 GEMMs defaults to that of the others.
+// therefore has factors by GPU generation, or for any generation. A kernel without a factor takes
+// the time of the profile, and the factor of fp8 GEMMs defaults to that of the others.
 
 // Times of another attention library, divided by those of the profile.
 struct AttentionTimes {

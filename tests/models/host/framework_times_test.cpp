@@ -123,6 +123,20 @@ TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   EXPECT_DOUBLE_EQ(other.gemm, 1.0);
 }
 
+// Does a factor for any generation hold where a generation has none of its own?
+TEST(FrameworkTimes, AFactorForAnyGenerationYieldsToThatOfAGeneration) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "any.json";
+  write_file(file, R"({"kernel_time": {
+    "any_generation": {"fp8_grouped_gemm": {"value": 1.3, "source": "a table"}},
+    "hopper": {"fp8_grouped_gemm": {"value": 1.2, "source": "another"}},
+    "blackwell": {"grouped_gemm": {"value": 2.0, "source": "a third"}}}})");
+  EXPECT_DOUBLE_EQ(load_framework_times(file.string(), "ampere").fp8_grouped_gemm, 1.3);
+  EXPECT_DOUBLE_EQ(load_framework_times(file.string(), "ampere").grouped_gemm, 1.0);
+  EXPECT_DOUBLE_EQ(load_framework_times(file.string(), "hopper").fp8_grouped_gemm, 1.2);
+  EXPECT_DOUBLE_EQ(load_framework_times(file.string(), "blackwell").fp8_grouped_gemm, 1.3);
+  EXPECT_DOUBLE_EQ(load_framework_times(file.string(), "blackwell").grouped_gemm, 2.0);
+}
+
 // Do dispatch and combine keep their SMs? DeepSeek-V3 uses 20 of 132 SMs: GEMMs and attention run
 // on 112, and memory-bound kernels are not slowed.
 TEST(FrameworkTimes, ExchangesKeepTheirSms) {
