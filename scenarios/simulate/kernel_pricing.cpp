@@ -60,28 +60,34 @@ Cost KernelPrice::cost() const {
   return {.time = profile.time * software * dispatch_slowdown, .provenance = profile.provenance};
 }
 
+namespace {
+
+KernelPrice price_of(const Kernel& kernel, const KernelPricing& pricing, bool reserves_sms) {
+  const Cost profile = pricing.gpu.model->cost(kernel);
+  // What the framework adds was measured with it.
+  if (profile.in_step) return {.profile = profile, .last_replica = pricing.last_replica};
+  const GpuSheet& sheet = pricing.gpu.sheet;
+  const double compute_loss = sheet.communication_sms.compute_loss;
+  return {
+      .profile = profile,
+      .framework = framework_factor(pricing, kernel, profile),
+      .four_bits = pricing.times.narrower(kernel),
+      .last_replica = pricing.last_replica,
+      .dispatch_slowdown =
+          reserves_sms ? pricing.times.dispatch_slowdown(kernel, sheet.sms, compute_loss) : 1.0};
+}
+
+}  // namespace
+
 std::vector<KernelPrice> kernel_prices(const Workload& workload,
                                        const std::vector<std::string>& gpu_of_kernel,
-                                       KernelPricings& pricings, bool reserves_sms) {
-  std::vector<KernelPrice> prices;
-  prices.reserve(workload.kernels.size());
-  for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
-    const KernelPricing& pricing = pricings.of(gpu_of_kernel[index]);
-    const Kernel& kernel = workload.kernels[index];
-    const GpuSheet& sheet = pricing.gpu.sheet;
-    const double compute_loss = sheet.communication_sms.compute_loss;
-    const Cost profile = pricing.gpu.model->cost(kernel);
-    if (profile.in_step) {  // what the framework adds was measured with it
-      prices.push_back({.profile = profile, .last_replica = pricing.last_replica});
-      continue;
-    }
-    prices.push_back({.profile = profile,
-                      .framework = framework_factor(pricing, kernel, profile),
-                      .four_bits = pricing.times.narrower(kernel),
-                      .last_replica = pricing.last_replica,
-                      .dispatch_slowdown = reserves_sms ? pricing.times.dispatch_slowdown(
-                                                              kernel, sheet.sms, compute_loss)
-                                                        : 1.0});
+                                       const std::vector<bool>& used, KernelPricings& pricings,
+                                       bool reserves_sms) {
+  std::vector<KernelPrice> prices(workload.kernels.size());
+  for (std::size_t kernel = 0; kernel < prices.size(); ++kernel) {
+    if (used[kernel])
+      prices[kernel] =
+          price_of(workload.kernels[kernel], pricings.of(gpu_of_kernel[kernel]), reserves_sms);
   }
   return prices;
 }
@@ -91,8 +97,8 @@ std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings
   const Workload& workload = *lowered.workload;
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
-  for (const KernelPrice& price : kernel_prices(workload, lowered.gpu_of_kernel, pricings,
-                                                interferes && lowered.dispatches_tokens))
+  for (const KernelPrice& price : kernel_prices(workload, lowered.gpu_of_kernel, lowered.used,
+                                                pricings, interferes && lowered.dispatches_tokens))
     costs.push_back(changed_cost(what_if, workload.kernels[costs.size()], price.cost()));
   return costs;
 }
@@ -104,9 +110,9 @@ std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& clu
   Memo memo;
   KernelPricings pricings(kernel_software(scenario), memo);
   const bool reserves_sms = scenario.interference && dispatches_tokens(workload);
-  const std::vector<KernelPrice> prices =
-      kernel_prices(workload, gpu_of_kernel, pricings, reserves_sms);
   const std::vector<bool> used = kernels_used(workload);
+  const std::vector<KernelPrice> prices =
+      kernel_prices(workload, gpu_of_kernel, used, pricings, reserves_sms);
   std::vector<KernelRow> rows;
   for (std::size_t kernel = 0; kernel < prices.size(); ++kernel) {
     if (!used[kernel]) continue;

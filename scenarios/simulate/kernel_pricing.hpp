@@ -80,11 +80,12 @@ struct KernelPrice {
   [[nodiscard]] Cost cost() const;
 };
 
-// `gpu_of_kernel` names the GPU of each kernel; the price is that on the slowest rank.
-// `reserves_sms`:
-// whether dispatch and combine reserve the SMs that the framework gives them.
+// `gpu_of_kernel` names the GPU of each kernel; the price is that on the slowest rank. A kernel
+// that is not `used` has no price: in a mixed cluster its GPU may not even have its precision.
+// `reserves_sms`: whether dispatch and combine reserve the SMs that the framework gives them.
 [[nodiscard]] std::vector<KernelPrice> kernel_prices(const Workload& workload,
                                                      const std::vector<std::string>& gpu_of_kernel,
+                                                     const std::vector<bool>& used,
                                                      KernelPricings& pricings, bool reserves_sms);
 
 // Returns the same as costs, with the changes of the what-if.

@@ -40,6 +40,24 @@ TEST(Jobs, AJobAloneTakesTheStepTimeOfItsScenario) {
   EXPECT_DOUBLE_EQ(jobs.jobs[0].tokens_per_step, 2048.0);
 }
 
+// May a job use a precision that only its own GPUs have? The A100s of the other job have no fp8.
+TEST(Jobs, AJobInFp8MayRunBesideGpusWithoutIt) {
+  Json document = shared_uplink();
+  Json& cluster = document["cluster"];
+  Json newer = cluster["node"];
+  newer["gpu"] = "h100";
+  cluster["others"] = Json::array({{{"nodes", {1, 3}}, {"node", newer}}});
+  document["jobs"][1]["scenario"]["training"]["recipe"] = "fp8_cached";
+  Json scenario = document["jobs"][1]["scenario"];
+  scenario["cluster"] = shared_uplink()["cluster"];
+  scenario["cluster"]["nodes"] = 2;
+  scenario["cluster"]["node"] = newer;
+  const Result run = simulate(load(scenario));
+  document["jobs"].erase(0);
+  const double alone_s = simulated(document).jobs[0].alone_s;
+  EXPECT_NEAR(alone_s, run.timeline.makespan_s, kAgreement * run.timeline.makespan_s);
+}
+
 // Does a job whose shares are balanced have the shares of its own run, on the GPUs that it has?
 TEST(Jobs, ABalancedJobHasTheSharesOfItsOwnRun) {
   const Scenario scenario = load_scenario(
