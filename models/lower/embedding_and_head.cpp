@@ -12,16 +12,20 @@ std::int64_t MtpInput::kept() const {
 }
 
 // Looks up the rows of the table (masked to the rank's part of the vocabulary), reduces them over
-// the tensor group, adds positions and applies dropout.
+// the tensor group, adds positions and applies dropout. Learned positions are added to all tokens:
+// with sequence parallelism the sum is complete on every rank before each takes its tokens
+// (reduce_scatter_embeddings of Megatron-LM's LanguageModelEmbedding).
 void Embedding::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
   build_.memory().allocate(first, Category::Activations, options_.embedding_kept);
-  tools_.group.join_partial_sums("embedding_join");
   if (arch_.positions == Positions::Learned) {
+    tools_.group.collective(CollectiveOp::AllReduce, shape_.message, "embedding_join", true);
     tools_.elementwise.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
-                                    3 * shape_.element * shape_.local_tokens * hidden);
+                                    3 * shape_.element * shape_.tokens * hidden);
+  } else {
+    tools_.group.join_partial_sums("embedding_join");
   }
   if (arch_.dropout) {
     tools_.elementwise.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,

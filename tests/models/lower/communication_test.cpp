@@ -217,6 +217,28 @@ TEST(PipelineMessages, Llama405B) {
   EXPECT_EQ(parts.gathers, 0) << "a part is all that the next stage needs";
 }
 
+// Are learned positions added to all tokens of a sequence? Each rank then needs the whole sum of
+// the embedding before it takes its part of the sequence, so that an all_reduce takes the place of
+// the reduce_scatter. 128 tokens of 256 numbers in 16 bits: three times 64 KiB are added.
+TEST(TensorVolume, LearnedPositionsAreAddedBeforeTheSequenceIsDivided) {
+  for (const Architecture& model : {small_gpt(2), small_llama(2)}) {
+    const TrainingPlan plan = plan_of(model, {.tensor = 4, .sequence_parallel = true}, 1);
+    const bool learned = model.positions == Positions::Learned;
+    const Workload workload = lower(plan);
+    std::int64_t joins = 0;
+    for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+      if (view.name != "embedding_join") return;
+      ++joins;
+      EXPECT_EQ(op_of(workload.calls[view.op.payload]),
+                learned ? CollectiveOp::AllReduce : CollectiveOp::ReduceScatter);
+    });
+    EXPECT_EQ(joins, 1);
+    EXPECT_EQ(traffic_of(workload, "position_embedding"),
+              learned ? (Traffic{1, 3 * 64 * 1024}) : Traffic{})
+        << model.name;
+  }
+}
+
 // Does the loss reduce three numbers per token? Largest logit, target's logit and sum of
 // exponentials are 12 bytes per token in any case, in two calls if the loss is fused (Megatron-LM
 // core/tensor_parallel/cross_entropy.py and core/fusions/fused_cross_entropy.py).
