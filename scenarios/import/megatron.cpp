@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "models/recompute.hpp"
 #include "scenarios/import/job_numbers.hpp"
@@ -142,6 +144,15 @@ std::optional<std::string> expanded_layout(std::string_view layout) {
     for (std::int64_t i = 0; i < times; ++i) plain += *part;
   }
   return plain;
+}
+
+// The words of "mlp layernorm" in a script, or of "['mlp', 'layernorm']" in a log.
+std::vector<std::string> listed_words(std::string said) {
+  constexpr std::string_view kBetween = "[]'\",";
+  for (char& letter : said)
+    if (kBetween.find(letter) != std::string_view::npos) letter = ' ';
+  std::istringstream words(said);
+  return {std::istream_iterator<std::string>(words), {}};
 }
 
 // Converts the arguments section by section. The order matters: the cluster gives world_, from
@@ -379,21 +390,11 @@ class Launch {
     if (context == 1) return;
     p["context"] = context;
     if (!stated) return;
-    // "p2p" in a script, "['p2p']" in a log; a list of several has one for each layer.
-    std::string plain = *stated;
-    std::ranges::replace_if(
-        plain,
-        [](char letter) {
-          return std::string_view("[]'\",").find(letter) != std::string_view::npos;
-        },
-        ' ');
-    std::istringstream words(plain);
-    std::string exchange;
-    words >> exchange;
-    bool equal = true;
-    for (std::string word; words >> word;) equal = equal && word == exchange;
+    // A list has one word for each layer.
+    const std::vector<std::string> exchanges = listed_words(*stated);
     for (const char* known : {"p2p", "all_gather", "a2a", "a2a+p2p"})
-      if (equal && exchange == known) p["context_exchange"] = known;
+      if (!exchanges.empty() && std::ranges::count(exchanges, known) == std::ssize(exchanges))
+        p["context_exchange"] = known;
     if (!p.contains("context_exchange"))
       refuse(fmt::format("{} is \"{}\"", arguments_.spelled("cp_comm_type"), *stated),
              "it may be p2p, all_gather, a2a or a2a+p2p, the same for all layers");
@@ -518,6 +519,7 @@ class Launch {
       t["recipe"] = on("fp8_dot_product_attention") ? "fp8_attention"
                     : weights                       ? "fp8"
                                                     : "fp8_cached";
+      if (recipe == "tensorwise") t["fp8_scaling"] = "current";
       if (recipe == "blockwise" || recipe == "mxfp8")
         made_.assumed.push_back(fmt::format(
             "scales of the fp8 recipe {} cost nothing, as those of delayed scaling", recipe));
@@ -562,15 +564,11 @@ class Launch {
     }
   }
 
-  // Parses "mlp layernorm" of a script, or "['mlp', 'layernorm']" of a log.
-  void add_modules(std::string said, Json& t) {
+  void add_modules(const std::string& said, Json& t) {
     if (said.empty()) return;
-    for (char& letter : said)
-      if (letter != '_' && (letter < 'a' || letter > 'z')) letter = ' ';
     const std::vector<std::string> known = all_words<kRecomputeModules>();
     Json modules = Json::array();
-    std::istringstream words(said);
-    for (std::string word; words >> word;) {
+    for (const std::string& word : listed_words(said)) {
       if (std::ranges::find(known, word) != known.end())
         modules.push_back(word);
       else

@@ -195,7 +195,10 @@ def test_a_what_if_that_does_not_exist_is_refused(result):
         result.what_if(nvlnk=2.0)
     with pytest.raises(ty.InputError, match="no kind of group"):
         result.what_if(free=["nobody"])
-    for changes in ({"gemm": -1}, {"gemm": float("inf")}, {"latency": float("nan")}, {"memory_bound": -1}):
+    for changes in ({"gemm": "fast"}, {"contention": "no"}, {"free": [1]}):
+        with pytest.raises(TypeError, match=f"{[*changes][0]} is "):
+            result.what_if(**changes)
+    for changes in ({"nvlink": 0}, {"gemm": -1}, {"gemm": float("inf")}, {"latency": float("nan")}, {"memory_bound": -1}):
         with pytest.raises(ty.InputError, match=f"/{[*changes][0]}: .* is no factor"):
             result.what_if(**changes)
 

@@ -205,6 +205,12 @@ def test_a_layout_is_found_for_a_model_and_nodes(server):
     assert run["fits"] and run["gpus"] == 16
 
 
+def test_a_part_of_a_node_is_refused(server):
+    state = server.ended(server.post("layout", model="llama3-8b", node="dgx_h100", nodes=2.5))
+    problem = state["error"]["problems"][0]
+    assert (problem["pointer"], problem["problem"]) == ("/nodes", "2.5 is not a whole number")
+
+
 def test_the_configuration_of_a_model_becomes_a_model(server):
     text = (TREE / "tests/scenarios/import/hf/llama3_8b.json").read_text()
     model = server.ended(server.post("model", text=text))["answer"]["model"]
@@ -397,6 +403,12 @@ def test_a_port_that_is_taken_is_one_clear_error(server):
     done = subprocess.run([COMMAND, "serve", "--port", str(server.port)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and str(server.port) in done.stderr and "--port" in done.stderr
+
+
+def test_a_host_that_is_not_this_machine_is_not_blamed_on_the_port():
+    done = subprocess.run([COMMAND, "serve", "--host", "192.0.2.1"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "trainyard: --host: 192.0.2.1 is no address of this machine" in done.stderr
 
 
 def test_over_ssh_the_forwarding_is_said():

@@ -204,6 +204,12 @@ std::vector<Refusal> refusals() {
        "parallelism.tensor=8)"},
       {kTinyRun + "--set =8",
        R"(--set: "=8" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
+      {"trainyard sweep scenarios/first/two_gpus.json --over parallelism.tensor=",
+       "--over: \"parallelism.tensor=\" has an empty value (write for example --over "
+       "parallelism.tensor=2,4,8)"},
+      {"trainyard sweep scenarios/first/two_gpus.json --zip parallelism.tensor",
+       "--zip: \"parallelism.tensor\" is not PATH=VALUE (write for example --zip "
+       "parallelism.tensor=8)"},
       {kTinyRun + "--set parallelism.tensr=2",
        R"(--set parallelism.tensr=2: /parallelism/tensr: unknown key (did you mean "tensor"?))"},
       {kTinyRun + "--set training.sequence_length=long",

@@ -38,9 +38,16 @@ TEST(SweepCommand, AddsTheGoodputOfSomeDays) {
   EXPECT_THAT(test::lines_of(scratch.read("spares.csv")).front(), HasSubstr("goodput.half_width"));
   EXPECT_THAT(scratch.read("spares.svg"), HasSubstr("goodput.mean"));
   EXPECT_THAT(scratch.sh(sweep).out, HasSubstr("goodput  tokens/GPU-h"));
-  const Outcome refused = scratch.sh("trainyard sweep scenarios/first/two_gpus.json --days 20");
+}
+
+// Are days of a scenario that names no failures refused before its runs?
+TEST(SweepCommand, RefusesDaysWithoutFailuresBeforeTheRuns) {
+  const Scratch scratch;
+  const Outcome refused =
+      scratch.sh("trainyard sweep scenarios/first/two_gpus.json --days 20 --journal j.jsonl");
   EXPECT_EQ(refused.exit, 2);
   EXPECT_THAT(refused.err, HasSubstr("does not say what fails"));
+  EXPECT_FALSE(scratch.holds("j.jsonl"));
 }
 
 // Does a run that goodput refuses leave the others their figures?
@@ -119,6 +126,14 @@ TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")), sorted_lines(scratch.read("whole.jsonl")));
 }
 
+// Does a shard beyond the last run end well? A job array may have more tasks than there are runs.
+TEST(SweepCommand, AShardWithoutRunsEndsWell) {
+  const Scratch scratch;
+  const Outcome none = scratch.sh(kSweep + "--shard 9/9");
+  EXPECT_EQ(none.exit, 0) << none.err;
+  EXPECT_THAT(none.out, HasSubstr("0 runs"));
+}
+
 // Are the tasks of a job array the whole? The test runs the job array's script with the variables
 // that Slurm gives each task.
 TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
@@ -181,6 +196,10 @@ TEST(SweepCommand, AMetricThatNoRunHasLosesNoRuns) {
   EXPECT_THAT(absent.err, HasSubstr("no run has the figure \"memory.7.peak_bytes\""));
   EXPECT_THAT(absent.out, HasSubstr("8 runs: 8 fit"));
   EXPECT_TRUE(scratch.holds("c.csv"));
+  const Outcome unseen = scratch.sh(kSweep + "--metric energy.joules");
+  EXPECT_EQ(unseen.exit, 2);
+  EXPECT_THAT(unseen.err, HasSubstr("--metric: no run has the figure \"energy.joules\""));
+  EXPECT_THAT(unseen.out, HasSubstr("8 runs: 8 fit"));
 }
 
 // Does the command report a sweep without any result?

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -104,6 +105,12 @@ void add_processes_option(CLI::App& command, std::size_t& processes) {
   command.add_option("--processes", processes, "Runs at a time (default: one per core)")
       ->type_name("N")
       ->check(in_range<std::int64_t>(0, 4096));
+}
+
+void add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& help) {
+  command.add_option("--seed", seed, help)
+      ->type_name("N")
+      ->check(in_range<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
 }
 
 std::vector<Override> overrides_of(const ScenarioChoice& choice) {

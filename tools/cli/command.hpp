@@ -105,6 +105,8 @@ CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::s
 void add_journal_option(CLI::App& command, std::string& file);
 // Adds the option --processes.
 void add_processes_option(CLI::App& command, std::size_t& processes);
+// Adds the option --seed of random numbers.
+void add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& help);
 // Adds the option --tokens, which takes numbers such as 15T.
 void add_tokens_option(CLI::App& command, double& tokens, const std::string& help);
 // An alternative of --versus: "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then

@@ -46,7 +46,7 @@ std::vector<Variant> variants_of(const CompareChoice& choice) {
   for (const std::vector<std::string>& group : choice.sides) {
     Variant& side =
         variants.emplace_back(Variant{.file = choice.scenarios.front(), .changes = changes});
-    for (const std::string& change : group) side.changes.push_back(override_of(change));
+    for (const std::string& change : group) side.changes.push_back(override_of(change, "--with"));
   }
   return variants;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -121,9 +120,7 @@ void add_goodput(CLI::App& app, Action& action) {
                    "Runs to sample; without it, until the goodput is known to 0.2 %")
       ->type_name("N")
       ->check(in_range(4, 1'000'000));
-  command->add_option("--seed", choice->seed, "Of the sampled failures")
-      ->type_name("N")
-      ->check(in_range<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  add_seed_option(*command, choice->seed, "Of the sampled failures");
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds the cost of the run");
   add_output_file(*command, "--json", choice->json,
                   "Write summaries, phases, causes and the curve over intervals as JSON");

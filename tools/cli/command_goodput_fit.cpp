@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
@@ -152,9 +151,7 @@ void add_target_options(CLI::App& command, FitChoice& choice) {
   command.add_option("--runs", choice.runs, "Runs to sample for the forecast (default: 400)")
       ->type_name("N")
       ->check(in_range(10, 1'000'000));
-  command.add_option("--seed", choice.seed, "Of the sampled runs")
-      ->type_name("N")
-      ->check(in_range<std::int64_t>(0, std::numeric_limits<std::int64_t>::max()));
+  add_seed_option(command, choice.seed, "Of the sampled runs");
 }
 
 void add_replay_options(CLI::App& command, FitChoice& choice) {

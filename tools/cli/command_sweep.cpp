@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -12,7 +14,9 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
+#include "tools/studies/batch/batch.hpp"
 #include "tools/studies/batch/row.hpp"
+#include "tools/studies/goodput/scenario_job.hpp"
 #include "tools/studies/goodput/study.hpp"
 #include "tools/studies/sweep/grid.hpp"
 #include "tools/studies/sweep/rows.hpp"
@@ -75,9 +79,16 @@ std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Ax
   return all;
 }
 
+[[noreturn]] void refuse_metric(const std::string& metric, const std::vector<std::string>& known) {
+  throw InputError(Problem{.file = "--metric",
+                           .pointer = {},
+                           .problem = fmt::format("no run has the figure \"{}\"", metric),
+                           .hint = suggestion(metric, known)});
+}
+
 // Refuses a metric that no run has, by the row of any run. Every result has the figures whose path
 // is one word, but for two of steps that are played several times; the others depend on the
-// scenario, and the plots refuse them.
+// scenario, and refuse_absent_metric() finds them after the runs.
 void refuse_unknown_metric(const std::string& metric, const nlohmann::ordered_json& row) {
   const nlohmann::ordered_json& result = row.at("result");
   std::vector<std::string> known{"peak_bytes", "steps", "all_steps_time_s"};
@@ -85,11 +96,19 @@ void refuse_unknown_metric(const std::string& metric, const nlohmann::ordered_js
   for (const auto& [path, value] : result.items())
     if (path.find('.') == std::string::npos && (value.is_number() || value.is_null()))
       known.push_back(path);
-  if (std::ranges::find(known, metric) != known.end()) return;
-  throw InputError(Problem{.file = "--metric",
-                           .pointer = {},
-                           .problem = fmt::format("no run has the figure \"{}\"", metric),
-                           .hint = suggestion(metric, known)});
+  if (std::ranges::find(known, metric) == known.end()) refuse_metric(metric, known);
+}
+
+// Refuses a metric that none of the results has, where there are any.
+void refuse_absent_metric(const std::string& metric, const SweepRows& rows) {
+  std::vector<std::string> known;
+  for (const SweepRow& row : rows) {
+    if (row.row.is_null() || !row.row.at("result").is_object()) continue;
+    const nlohmann::ordered_json& result = row.row.at("result");
+    if (result.contains(metric) || row_number(row.row, metric)) return;
+    for (const auto& [path, value] : result.items()) known.push_back(path);
+  }
+  if (!known.empty()) refuse_metric(metric, known);
 }
 
 // Returns false if Ctrl-C ended the sweep.
@@ -106,6 +125,22 @@ bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
                        .end = [&] { return interrupt.pending_interrupt(); },
                        .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
   return !interrupt.pending_interrupt();
+}
+
+// Refuses --days before the runs where no run says what fails. A run that cannot be loaded is
+// refused with the others.
+void refuse_days_without_failures(const std::vector<Variant>& variants) {
+  std::optional<Scenario> without;
+  for (const Variant& variant : variants) {
+    try {
+      Scenario scenario = load_variant(variant);
+      if (scenario.reliability) return;
+      without = std::move(scenario);
+    } catch (const InputError&) {
+      continue;
+    }
+  }
+  if (without) refuse_without_reliability(*without);
 }
 
 // Adds to each run that fits what its job trains in so many days, all on the same failures. A run
@@ -156,6 +191,7 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   };
   if (!choice.journal.empty()) places += fmt::format("{:<10}  {}\n", "Journal", choice.journal);
   if (!choice.csv.empty()) put("CSV", choice.csv, sweep_csv(rows));
+  refuse_absent_metric(choice.metric, rows);
   if (!choice.html.empty()) put("Page", choice.html, sweep_page(rows, choice.metric));
   if (!choice.lines.empty()) put("Lines", choice.lines, line_plot(rows, plot));
   if (!choice.heat_map.empty()) put("Heat map", choice.heat_map, heat_map(rows, plot));
@@ -175,9 +211,10 @@ void report(const SweepChoice& choice, const std::vector<Axis>& axes, const Swee
   say("{}{}", sweep_text(rows), places);
 }
 
-// Exit::BadInput if any run was refused or crashed, else Exit::Fine if any run fits.
+// Exit::BadInput if any run was refused or crashed, else Exit::Fine if any run fits, or if a shard
+// has no run.
 Exit exit_of(const SweepRows& rows) {
-  bool fits = false;
+  bool fits = rows.empty();
   for (const SweepRow& row : rows) {
     if (row.row.is_null()) continue;
     const RunStatus status = row_figures(row.row).status;
@@ -202,6 +239,7 @@ Exit sweep(const SweepChoice& choice) {
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
   // Refuses axes that no heat map can show, before the runs.
   if (!choice.heat_map.empty()) (void)heat_map_axes(axes);
+  if (choice.days > 0.0) refuse_days_without_failures(variants);
   Journal journal = open_journal(choice.journal);
   const bool complete = simulate(choice, variants, journal);
   SweepRows rows = sweep_rows(variants, journal);

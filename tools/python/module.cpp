@@ -83,10 +83,23 @@ GroupKind group_named(const std::string& name) {
                            "the kinds are " + known});
 }
 
+// A factor of times may be 0; one of a rate may not.
 double factor_of(const std::string& name, double value) {
-  if (std::isfinite(value) && value >= 0.0) return value;
-  throw InputError(Problem{"what_if", "/" + name, fmt::format("{} is no factor", value),
-                           "give a number from 0 on; 1 changes nothing"});
+  const bool rate = name == "nvlink" || name == "network";
+  if (std::isfinite(value) && value >= 0.0 && (value > 0.0 || !rate)) return value;
+  throw InputError(Problem{"what_if", "/" + name,
+                           fmt::format("{} is no factor of a {}", value, rate ? "rate" : "time"),
+                           rate ? "give a number above 0; 1 changes nothing"
+                                : "give a number from 0 on; 1 changes nothing"});
+}
+
+template <class Value>
+Value argument(const std::string& name, const py::handle& value, const char* wanted) {
+  try {
+    return value.cast<Value>();
+  } catch (const py::cast_error&) {
+    throw py::type_error(name + " is " + wanted + ", not " + py::repr(value).cast<std::string>());
+  }
 }
 
 WhatIf what_if_of(const py::kwargs& changes) {
@@ -100,11 +113,12 @@ WhatIf what_if_of(const py::kwargs& changes) {
   for (const auto& [key, value] : changes) {
     const auto name = key.cast<std::string>();
     if (const auto factor = factors.find(name); factor != factors.end()) {
-      what_if.*(factor->second) = factor_of(name, value.cast<double>());
+      what_if.*(factor->second) = factor_of(name, argument<double>(name, value, "a number"));
     } else if (const auto toggle = switches.find(name); toggle != switches.end()) {
-      what_if.*(toggle->second) = value.cast<bool>();
+      what_if.*(toggle->second) = argument<bool>(name, value, "true or false");
     } else if (name == "free") {
-      for (const auto& group : value.cast<std::vector<std::string>>())
+      for (const auto& group :
+           argument<std::vector<std::string>>(name, value, "a list of kinds of groups"))
         what_if.free.push_back(group_named(group));
     } else {
       throw py::type_error("there is no what-if \"" + name + "\"");

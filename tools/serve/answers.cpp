@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,17 +49,30 @@ constexpr const char* kName = "scenario.json";
                            .hint = std::move(hint)});
 }
 
-// A member of the request. Throws InputError if it is missing or of another type.
+// What a member of this type must be. Any JSON is a value of the type Json.
+template <class Value>
+constexpr const char* kWanted = "a value";
+template <>
+constexpr const char* kWanted<std::string> = "a text";
+template <>
+constexpr const char* kWanted<double> = "a number";
+template <>
+constexpr const char* kWanted<std::int64_t> = "a whole number";
+
+// A member of the request. Throws InputError if it is missing or of another type. JSON's reader
+// would cut a fraction off where a whole number is wanted.
 template <class Value>
 Value member(const Json& request, const std::string& key) {
   const auto found = request.find(key);
-  if (found == request.end()) refuse("/" + key, "is missing", "the README of tools/serve names it");
+  const std::string wanted = fmt::format("send {}", kWanted<Value>);
+  if (found == request.end()) refuse("/" + key, "is missing", wanted);
   try {
-    return found->get<Value>();
+    if (!std::is_same_v<Value, std::int64_t> || found->is_number_integer())
+      return found->get<Value>();
   } catch (const nlohmann::json::exception&) {
-    refuse("/" + key, fmt::format("{} is of another type", found->dump()),
-           "the README of tools/serve has the types");
+    // Refused below.
   }
+  refuse("/" + key, fmt::format("{} is not {}", found->dump(), kWanted<Value>), wanted);
 }
 
 // The same for a member that may be missing.

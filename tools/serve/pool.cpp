@@ -14,6 +14,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "sim/base/error.hpp"
@@ -254,19 +255,19 @@ void Job::end(JobStatus status, std::string answer) {
 
 WorkerPool::WorkerPool(Options options) : options_(std::move(options)) {
   std::signal(SIGPIPE, SIG_IGN);  // a worker that has ended is noticed by its pipe
-  for (std::size_t i = 0; i < options_.front; ++i)
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop, front_, true); });
-  for (std::size_t i = 0; i < options_.back; ++i)
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop, back_, false); });
+  try {
+    for (std::size_t i = 0; i < options_.front; ++i)
+      threads_.emplace_back([this](const std::stop_token& stop) { work(stop, front_, true); });
+    for (std::size_t i = 0; i < options_.back; ++i)
+      threads_.emplace_back([this](const std::stop_token& stop) { work(stop, back_, false); });
+  } catch (const std::system_error& error) {
+    throw RunError(fmt::format("no thread for a worker process: {}", error.what()));
+  }
 }
 
+// All threads are told before the first is waited for.
 WorkerPool::~WorkerPool() {
   for (std::jthread& thread : threads_) thread.request_stop();
-  {
-    const std::scoped_lock lock(mutex_);  // no thread is between its test and its wait
-  }
-  front_.arrived.notify_all();
-  back_.arrived.notify_all();
 }
 
 std::shared_ptr<Job> WorkerPool::submit(Job::Order order) {
@@ -282,7 +283,7 @@ std::shared_ptr<Job> WorkerPool::submit(Job::Order order) {
 
 std::shared_ptr<Job> WorkerPool::next(const std::stop_token& stop, Side& side) {
   std::unique_lock lock(mutex_);
-  side.arrived.wait(lock, [&] { return stop.stop_requested() || !side.waiting.empty(); });
+  side.arrived.wait(lock, stop, [&] { return !side.waiting.empty(); });
   if (stop.stop_requested()) return nullptr;
   std::shared_ptr<Job> job = std::move(side.waiting.front());
   side.waiting.pop_front();

@@ -98,7 +98,7 @@ class WorkerPool {
  private:
   struct Side {
     std::deque<std::shared_ptr<Job>> waiting;
-    std::condition_variable arrived;
+    std::condition_variable_any arrived;
   };
   void work(const std::stop_token& stop, Side& side, bool front);
   std::shared_ptr<Job> next(const std::stop_token& stop, Side& side);

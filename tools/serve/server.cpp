@@ -415,6 +415,12 @@ Address PageServer::bind() {
     server_ = server_with_routes();
     if (server_->bind(options_.host, port)) return {.host = host(), .port = port, .token = token_};
   }
+  server_ = server_with_routes();
+  if (constexpr int kAnyPort = 0; !server_->bind(options_.host, kAnyPort))
+    throw InputError(Problem{.file = "--host",
+                             .pointer = {},
+                             .problem = options_.host + " is no address of this machine",
+                             .hint = "give one, such as localhost, or 0.0.0.0 for all of them"});
   throw InputError(Problem{.file = "--port",
                            .pointer = {},
                            .problem = fmt::format("{}:{} cannot be used", options_.host, last),

@@ -291,12 +291,7 @@ class Settings {
       values_["grad_reduce_in_bf16"] = "True";
     if (is("bias", "False")) values_["disable_bias_linear"] = "True";
     if (!value("type").empty()) values_.emplace("tokenizer_type", value("type"));
-    if (value("name") == "distributed_fused_adam") {
-      values_["use_distributed_optimizer"] = "True";
-      // The defaults are those of Apex's DistributedFusedAdam.
-      values_["overlap_grad_reduce"] = is("overlap_grad_sync", "False") ? "False" : "True";
-      values_["overlap_param_gather"] = is("overlap_param_sync", "True") ? "True" : "False";
-    }
+    derive_optimizer();
     if (is("normalization", "rmsnorm")) values_["normalization"] = "RMSNorm";
     derive_overlap();
     // Keys that are translated here are removed, so that Launch does not list them as not looked
@@ -361,6 +356,18 @@ class Settings {
     if (row->recipe == "tensorwise")
       assumed_.push_back(fmt::format(
           "every layer computes in fp8, although {} keeps the first and the last in bf16", name));
+  }
+
+  // NeMo 1 names the class of its optimizer. The defaults of overlaps are those of Apex's
+  // DistributedFusedAdam.
+  void derive_optimizer() {
+    const std::string name = config_.word("model.optim.name", "");
+    if (name.empty()) return;
+    if (name.find("adam") == std::string::npos) values_["optimizer"] = name;
+    if (name != "distributed_fused_adam") return;
+    values_["use_distributed_optimizer"] = "True";
+    values_["overlap_grad_reduce"] = is("overlap_grad_sync", "False") ? "False" : "True";
+    values_["overlap_param_gather"] = is("overlap_param_sync", "True") ? "True" : "False";
   }
 
   void derive_activation() {

@@ -153,6 +153,7 @@ TEST(MegatronConfig, ARecipeOfPrecisionMayBeNamed) {
   EXPECT_EQ(training("bf16_with_nvfp4_mixed")["recipe"], "nvfp4");
   const ImportedScenario current = imported("bf16_with_fp8_current_scaling_mixed");
   EXPECT_EQ(current.scenario["training"]["recipe"], "fp8");
+  EXPECT_EQ(current.scenario["training"]["fp8_scaling"], "current");
   EXPECT_THAT(current.assumed,
               testing::Contains("every layer computes in fp8, although "
                                 "bf16_with_fp8_current_scaling_mixed keeps the first and the last "
@@ -183,6 +184,20 @@ TEST(MegatronConfig, TheOverlapsOfNemo1HaveTheDefaultsOfApex) {
   for (const std::string line : {"    overlap_grad_sync: True\n", "    overlap_param_sync: True\n"})
     file.text.erase(file.text.find(line), line.size());
   EXPECT_EQ(overlaps(), std::pair(true, false));
+}
+
+// Is an optimizer of NeMo 1 that is no Adam read, or named as an assumption?
+TEST(MegatronConfig, AnOptimizerOfNemo1IsNotTakenForAdamInSilence) {
+  const auto imported = [](const std::string& name) {
+    ImportFile file = changed("nemo/nemo1_gpt.yaml", "${multiply:4, ${.hidden_size}}", "16384");
+    const std::string shipped_name = "distributed_fused_adam";
+    file.text.replace(file.text.find(shipped_name), shipped_name.size(), name);
+    return nemo(file, {.node = "dgx_a100_80gb"});
+  };
+  EXPECT_FALSE(imported("fused_adam").scenario["training"].contains("optimizer"));
+  EXPECT_EQ(imported("sgd").scenario["training"]["optimizer"], "sgd");
+  EXPECT_THAT(imported("lion").assumed,
+              testing::Contains("the optimizer costs as much as Adam, although it is lion"));
 }
 
 // Is a recipe of NeMo 2 read, with its experts?

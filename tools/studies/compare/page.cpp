@@ -125,6 +125,11 @@ std::string comparison_verdict(const Comparison& comparison, std::size_t side) {
           : fmt::format("{} is {:.1f} % {} than {}", other.name, 100.0 * std::abs(ratio - 1.0),
                         ratio < 1.0 ? "quicker" : "slower", first.name);
   if (other.figures.status != RunStatus::Fits) text += ", but does not fit";
+  const bool same =
+      std::ranges::none_of(comparison.differences, [side](const InputDifference& difference) {
+        return difference.values.at(side) != difference.values.front();
+      });
+  if (same) text += ", which is the same scenario; two measurements of it scatter";
   if (const auto measured = measured_ratio(comparison, other)) text += ": " + ratio_text(*measured);
   return text;
 }

@@ -511,10 +511,14 @@ Job job_with_step(const Scenario& scenario, double step_s) {
   return job;
 }
 
-Job job_of(const Scenario& scenario, Memo& memo) {
+void refuse_without_reliability(const Scenario& scenario) {
   if (!scenario.reliability)
     refuse(scenario, "", "the scenario does not say what fails",
            "take a preset: --preset llama3; `trainyard list reliability` lists them");
+}
+
+Job job_of(const Scenario& scenario, Memo& memo) {
+  refuse_without_reliability(scenario);
   refuse_dated_faults(scenario);
   const Result run = simulate(scenario, {}, memo);
   const Figures of_step = figures(run.view());

@@ -9,6 +9,9 @@
 
 namespace trainyard {
 
+// Throws InputError where the scenario has no reliability block.
+void refuse_without_reliability(const Scenario& scenario);
+
 // Simulates the step of the scenario and derives the job. Throws InputError where the scenario has
 // no reliability block, or the block does not suffice.
 [[nodiscard]] Job job_of(const Scenario& scenario, Memo& memo);

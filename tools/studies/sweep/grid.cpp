@@ -62,26 +62,25 @@ std::vector<Override> overrides_of(const std::string& line, const std::string& p
 
 }  // namespace
 
-Override override_of(const std::string& text) {
+Override override_of(const std::string& text, const std::string& option) {
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    refuse("--set", fmt::format("\"{}\" is not PATH=VALUE", text),
-           "write for example --set parallelism.tensor=8");
-  }
+  if (equals == std::string::npos || equals == 0)
+    refuse(option, fmt::format("\"{}\" is not PATH=VALUE", text),
+           fmt::format("write for example {} parallelism.tensor=8", option));
   return {.path = text.substr(0, equals), .value = text.substr(equals + 1)};
 }
 
 // One text gives an axis of one field. Several texts give one axis whose fields change together
 // (--zip).
-Axis axis_of(const std::vector<std::string>& texts) {
+Axis axis_of(const std::vector<std::string>& texts, const std::string& option) {
   Axis axis;
   for (const std::string& text : texts) {
-    const Override all = override_of(text);
+    const Override all = override_of(text, option);
     const std::vector<std::string> values = split_outside(all.value, ',');
     for (const std::string& value : values) {
       if (value.empty())
-        refuse("--set", fmt::format("\"{}\" has an empty value", text),
-               "write for example --set parallelism.tensor=2,4,8");
+        refuse(option, fmt::format("\"{}\" has an empty value", text),
+               fmt::format("write for example {} parallelism.tensor=2,4,8", option));
     }
     if (axis.paths.empty()) axis.points.resize(values.size());
     if (values.size() != axis.points.size()) {
@@ -101,7 +100,7 @@ std::vector<Axis> axes_of(const std::vector<std::string>& over, const std::vecto
                           const std::vector<std::string>& sets) {
   std::vector<Axis> axes;
   for (const std::string& text : over) axes.push_back(axis_of({text}));
-  if (!zip.empty()) axes.push_back(axis_of(zip));
+  if (!zip.empty()) axes.push_back(axis_of(zip, "--zip"));
   std::set<std::string> fields;
   for (const Axis& axis : axes)
     for (const std::string& path : axis.paths)

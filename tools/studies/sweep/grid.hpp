@@ -24,8 +24,9 @@ struct Axis {
 // Parses "parallelism.tensor=2,4,8" as one axis with three points. Several such texts make one axis
 // along which all fields change together, and must have equally many values. A comma within
 // brackets, braces or quotes does not separate values. Throws InputError for a text that is not
-// PATH=VALUE,VALUE,...
-[[nodiscard]] Axis axis_of(const std::vector<std::string>& texts);
+// PATH=VALUE,VALUE,..., which names the option that gave it.
+[[nodiscard]] Axis axis_of(const std::vector<std::string>& texts,
+                           const std::string& option = "--over");
 
 // The axes of each --over, and of --zip where there is one. Throws InputError for a field that is
 // there twice, also as one of --set, because only one of its values would count.
@@ -50,7 +51,7 @@ struct Shard {
 [[nodiscard]] Shard shard_from(const std::string& text);
 [[nodiscard]] std::vector<Variant> shard_of(const std::vector<Variant>& variants, Shard shard);
 
-// Splits "PATH=VALUE" into its two parts. Throws InputError.
-[[nodiscard]] Override override_of(const std::string& text);
+// Splits "PATH=VALUE" into its two parts. Throws InputError, which names the option that gave it.
+[[nodiscard]] Override override_of(const std::string& text, const std::string& option = "--set");
 
 }  // namespace trainyard

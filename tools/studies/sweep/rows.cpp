@@ -107,6 +107,7 @@ const SweepRow* quickest_run(const SweepRows& rows) {
 }
 
 std::string sweep_counts(const SweepRows& rows) {
+  if (rows.empty()) return "0 runs";
   std::map<std::optional<RunStatus>, std::size_t> counts;  // no status: not run yet
   for (const SweepRow& row : rows)
     ++counts[row.row.is_null() ? std::nullopt : std::optional(row_figures(row.row).status)];
