@@ -6,6 +6,8 @@
 //    step.timeline.makespan_s;   // 33: (m + p - 1)(F + B)
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -247,6 +249,25 @@ inline Architecture with_latents(Architecture a) {
   a.rope_dim = 8;
   a.value_dim = 16;
   return a;
+}
+
+// Calls `visit` with a plan of every schedule, and for schedules of blocks with one whose messages
+// do not overlap.
+template <typename Visit>
+void for_each_schedule(const Visit& visit) {
+  for (const std::string schedule : {"naive", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
+                                     "zb_v", "dualpipe", "dualpipe_v"}) {
+    SCOPED_TRACE(schedule);
+    const bool chunks = schedule == "interleaved_1f1b" || schedule == "zb_v" ||
+                        schedule == "dualpipe" || schedule == "dualpipe_v";
+    const bool blocks = schedule == "1f1b" || schedule == "interleaved_1f1b";
+    TrainingPlan plan = pipeline_plan(
+        {.schedule = schedule, .pipeline = 4, .microbatches = 24, .chunks = chunks ? 2 : 1});
+    plan.parallelism.overlap_p2p = true;
+    visit(plan);
+    plan.parallelism.overlap_p2p = false;
+    if (blocks) visit(plan);
+  }
 }
 
 }  // namespace trainyard::test
