@@ -158,9 +158,9 @@ void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
                             std::llround(static_cast<double>(parameters) * bytes));
 }
 
-std::int64_t LinearLayers::quantise_bytes(std::int64_t numbers, std::int64_t copies) const {
+std::int64_t LinearLayers::quantise_bytes(std::int64_t numbers, std::int64_t layouts) const {
   const std::int64_t reads = options_.scaling == Fp8Scaling::Current ? 2 : 1;
-  return numbers * (reads * shape_.element + copies);
+  return numbers * (reads * shape_.element + layouts);
 }
 
 // An operand is quantised directly and transposed, for this GEMM and for the weight gradient: two

@@ -153,9 +153,9 @@ class LinearLayers {
   enum class Rows : std::uint8_t { OwnedWhole, Gathered };
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                Rows rows = Rows::OwnedWhole);
-  // HBM bytes that quantise so many numbers to 8 bits, in `copies` layouts: each is read once, or
+  // HBM bytes that quantise so many numbers to 8 bits, in one or two layouts: each is read once, or
   // twice with Fp8Scaling::Current, and written once for each layout.
-  [[nodiscard]] std::int64_t quantise_bytes(std::int64_t numbers, std::int64_t copies) const;
+  [[nodiscard]] std::int64_t quantise_bytes(std::int64_t numbers, std::int64_t layouts) const;
   // GEMMs of the adapters on the matrices that the kernel of this name computes.
   void adapters_forward(std::string_view name);
   void adapters_dgrad(std::string_view name);
